@@ -54,6 +54,7 @@ def chain_products(
         products = k.select(chain == chains - 1, last_length, length)
         from_montgomery = f.constant(pow(modulus.montgomery_radix, -1, modulus.value))
         first = chain.cast(types.u64) * (length + 1).cast(types.u64)
+        # `carried` gives an element the standard bounds that loops and branches require.
         start = (f.carried(f.load(starts, 0)), f.carried(f.load(starts, chain + 1)))
         f.store(out, first, start[1] * from_montgomery)
         with k.range(0, products, carry=start) as loop:
@@ -135,6 +136,7 @@ class ChainCircuit:
         return -(-self.constraints // self._length)
 
     def _matrix(self, columns: Words) -> SparseMatrix:
+        """Return a matrix whose row i has ones in the columns `columns[i]`."""
         rows, width = columns.shape
         words = CURVES[self.curve].fr.words
         one_words = np.zeros(words, np.uint32)

@@ -13,6 +13,7 @@ from quod.layered.program import Program
 
 HASH = POSEIDON2["m31"]
 DIGEST = HASH.width // 2
+"""Elements of a digest."""
 
 Numbers = NDArray[np.int64]
 

@@ -1,4 +1,4 @@
-"""The cache of Quod's own circuits after tracing, in the user's cache.
+"""Traced circuits of Quod's own, in the user's cache.
 
 Entries are keyed by the digest of all of Quod's sources. They are in the cache of compiled kernels
 and are trusted like these (`quod.device.cache.cache`). The dependencies of functions outside Quod
@@ -52,6 +52,7 @@ def _trace(module: str, name: str, curve: str) -> Circuit:
 
 
 def _serialise(circuit: Circuit) -> bytes:
+    """Serialise a prepared circuit, without the names and lines of its constraints."""
     program, arrays = program_parts(circuit.program.runner.program, circuit.system)
     counts = circuit.counts
     inputs = [
@@ -72,7 +73,9 @@ def _serialise(circuit: Circuit) -> bytes:
 
 
 def _read(data: bytes, module: str, name: str, curve: str) -> Circuit:
+    """Restore a circuit from the result of `_serialise`."""
     facts, arrays = unpack(data)
+    # Four arrays of the program, three for each of A, B and C, and the coefficients.
     *arrays, coefficients = arrays
     a, b, c = (Side(*arrays[index : index + 3]) for index in (4, 7, 10))
     program = program_from(facts["program"], arrays[:4], (), curve_named(curve).fr)
@@ -91,10 +94,10 @@ class _CachedCircuit(Circuit):
     """A circuit that is traced on first use of its constraint system."""
 
     def __init__(
-        self, source: Callable[[], ConstraintSystem], curve: str, counts: Counts,
+        self, trace_system: Callable[[], ConstraintSystem], curve: str, counts: Counts,
         inputs: Mapping[str, Input], shape: Shape, program: Program,
     ) -> None:  # fmt: skip
-        self._source = source
+        self._source = trace_system
         self._describe(curve, counts, inputs)
         self.shape = shape
         self.program = WitnessProgram(self, program)

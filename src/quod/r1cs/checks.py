@@ -11,6 +11,7 @@ from quod.r1cs.signal import place
 from quod.r1cs.system import ConstraintSystem
 
 _DIGITS = 24
+"""The length from which numbers are abbreviated in messages."""
 
 
 @frozen
@@ -69,9 +70,12 @@ def _sums(system: ConstraintSystem, row: int, values: list[int]) -> list[int]:
 
 
 def _product(wires: Sequence[int], coefficients: Sequence[int], values: list[int]) -> int:
+    """Return the sum of wires times coefficients; sums of one term take a shortcut."""
     if len(wires) == 1:
         return values[wires[0]] * coefficients[0]
-    return sum([values[wire] * k for wire, k in zip(wires, coefficients, strict=True)])
+    return sum(
+        [values[wire] * coefficient for wire, coefficient in zip(wires, coefficients, strict=True)]
+    )
 
 
 def _shown(number: int) -> str:

@@ -70,6 +70,7 @@ class Circuit:
         self._describe(system.curve, counts, system.inputs)
 
     def _describe(self, curve: str, counts: Counts, inputs: Mapping[str, Input]) -> None:
+        """Set the attributes that do not need the constraint system."""
         self.curve, self.counts, self.inputs = curve, counts, inputs
         self.field: Modulus = curve_named(curve).fr
         self.public = counts.public
@@ -150,6 +151,7 @@ class Circuit:
     def _resident(
         self, inputs: Sequence[Inputs], device: AnyDevice, *, check: bool
     ) -> list[Witness]:
+        """Compute witnesses in a device's memory; see `witnesses`."""
         witnesses, memories = self.program.resident(inputs, device)
         if check:
             failing = self.program.failing_in(memories, len(witnesses[0]), device)

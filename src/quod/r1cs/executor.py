@@ -99,6 +99,7 @@ class ProgramRunner:
         return out
 
     def _check_written(self, out: Buffer) -> None:
+        """Raise DeviceError if a value of witnesses in device memory was not written."""
         device, size = self.device, self.modulus.bytes
         compiled, count = (
             device.compile(count_unwritten, words=self.modulus.words),
@@ -125,6 +126,7 @@ class ProgramRunner:
         device, register_bytes = self.device, self.program.registers * self.modulus.bytes
         on_host = in_host_memory(device)
         item_bytes = max(register_bytes, self._row)
+        # Workgroups of `width` instances; on the CPU each instance is a SIMD lane.
         # A single input runs without SIMD, as all other lanes would idle.
         width = (
             (1 if len(inputs) == 1 else device.lanes)
@@ -150,6 +152,10 @@ class ProgramRunner:
     def _run(
         self, inputs: Sequence[InputNumbers], indices: range, width: int, values: Any, out: Any
     ) -> NDArray[np.bool_]:
+        """Compute the inputs at `indices` in one launch per stretch, and call hints in between.
+
+        Returns the mask of inputs that divide by 0.
+        """
         device, program, modulus = self.device, self.program, self.modulus
         count = len(indices)
         groups = -(-count // width)
@@ -160,17 +166,20 @@ class ProgramRunner:
         counts = InputCounts(program.registers, elements.shape[1], bits.shape[1])
         arrays = ReplayArrays(elements, bits, values, flags, reached)
         first = 0
-        for number, last in enumerate(program.stretches):
+        for stretch_index, last in enumerate(program.stretches):
             mark(reached)
             device.launch(compiled, groups, first, last, counts, self._tables, arrays)
             check_written(device, "the values of a witness", reached)
             first = last
-            if number < len(program.calls):
-                arguments = self._arguments(program.calls[number], width, values, count)
+            if stretch_index < len(program.calls):
+                arguments = self._arguments(program.calls[stretch_index], width, values, count)
                 for index in np.flatnonzero(flags[:count] == 0).tolist():
                     with with_input_index(indices[index], len(inputs)):
                         self._call(
-                            program.calls[number], arguments[index], elements, *divmod(index, width)
+                            program.calls[stretch_index],
+                            arguments[index],
+                            elements,
+                            *divmod(index, width),
                         )
         self._gather(program.outputs, width, values, out, count)
         divides: NDArray[np.bool_] = flags[:count] != 0
@@ -199,9 +208,9 @@ class ProgramRunner:
         if numbers:
             words = integers_to_words(modulus, numbers)
             elements[: len(inputs), :count] = words.reshape(len(inputs), count, modulus.words)
-        bytes_ = 4 * max(1, -(-len(program.bit_wires) // 32))
-        raw = b"".join([number.to_bytes(bytes_, "little") for _, number in inputs])
-        bits = np.zeros((groups * width, bytes_ // 4), np.uint32)
+        byte_length = 4 * max(1, -(-len(program.bit_wires) // 32))
+        raw = b"".join([number.to_bytes(byte_length, "little") for _, number in inputs])
+        bits = np.zeros((groups * width, byte_length // 4), np.uint32)
         bits[: len(inputs)] = np.frombuffer(raw, "<u4").reshape(len(inputs), -1)
         return _by_group(elements, groups), _by_group(bits, groups)
 
@@ -261,13 +270,13 @@ class RowChecker:
 
         witnesses: `count` witnesses of `wires` integers each, in host or device memory.
         """
-        device, size = self.device, wires * self.modulus.bytes
+        device, witness_bytes = self.device, wires * self.modulus.bytes
         mask = np.empty((count, self.rows), np.bool_)
         compiled = device.compile(failing_rows, modulus=self.modulus)
-        for start, stop in _chunks(device, count, size):
+        for start, stop in _chunks(device, count, witness_bytes):
             failing = unwritten(stop - start, self.rows, 1)
             chunk = (
-                witnesses.slice(start * size, stop * size)
+                witnesses.slice(start * witness_bytes, stop * witness_bytes)
                 if isinstance(witnesses, Buffer)
                 else witnesses[start:stop]
             )

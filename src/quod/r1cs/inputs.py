@@ -105,6 +105,7 @@ def input_values(
 
 
 def _element(name: str, value: object, prime: int) -> int:
+    """Return a number as a field element; InputError unless -prime < number < prime."""
     number = whole_number(name, value)
     if not -prime < number < prime:
         raise InputError(f"{name} must be below the prime of the circuit's field")

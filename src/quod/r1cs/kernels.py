@@ -91,8 +91,8 @@ def replay_program(
         return (group * count + number) * width + local_index
 
     with k.if_(first == 0):
-        for number, constant in ((ZERO_REGISTER, f.constant(0)), (ONE_REGISTER, f.one())):
-            f.store(values, place(registers, k.constant(number, types.u32)), constant)
+        for register_, constant in ((ZERO_REGISTER, f.constant(0)), (ONE_REGISTER, f.one())):
+            f.store(values, place(registers, k.constant(register_, types.u32)), constant)
 
     with k.range(first, last) as loop:
         op, d, a, b = (k.uniform(word) for word in k.load(program.code, loop.index * 4, 4))
@@ -114,9 +114,10 @@ def replay_program(
             f.store(values, target, register_of(a) - register_of(b))
 
         def linear() -> None:
+            # `carried` gives an element the standard bounds that loops and branches require.
             with k.range(0, b, carry=f.carried(f.constant(0))) as summed:
-                place, number = k.load(program.terms, (a + summed.index) * 2, 2)
-                product = f.load(program.coefficients, place) * register_of(number)
+                coefficient, number = k.load(program.terms, (a + summed.index) * 2, 2)
+                product = f.load(program.coefficients, coefficient) * register_of(number)
                 summed.next(f.carried(summed.carried + product))
             f.store(values, target, summed.results)
 
@@ -182,10 +183,10 @@ def witness_values(
     f, index = prime_field(k, modulus), k.global_id()
     inverse = pow(modulus.montgomery_radix, -1, modulus.value)
     with k.if_(index < n):
-        number = index // wires
-        (register_,) = k.load(outputs, index - number * wires)
-        group = number // width
-        place = (group * registers + register_) * width + (number - group * width)
+        input_index = index // wires
+        (register_,) = k.load(outputs, index - input_index * wires)
+        group = input_index // width
+        place = (group * registers + register_) * width + (input_index - group * width)
         value = f.load(values, place)
         f.store(out, index, value if are_integers else value * f.constant(inverse))
 
@@ -232,15 +233,18 @@ def failing_rows(
     """
     f, index = prime_field(k, modulus), k.global_id()
     with k.if_(index < n):
-        number = index // rows
-        row = index - number * rows
+        witness_index = index // rows
+        row = index - witness_index * rows
         sums = []
         for matrix in range(3):
             start, stop = k.load(ends, matrix * rows + row, 2)
+            # As in `replay_program`, `f.carried` gives elements the bounds that loops require.
             with k.range(start, stop, carry=f.carried(f.constant(0))) as loop:
                 (column,) = k.load(columns, loop.index)
-                (which,) = k.load(numbers, loop.index)
-                product = f.load(coefficients, which) * f.load(witness, number * wires + column)
+                (coefficient_index,) = k.load(numbers, loop.index)
+                product = f.load(coefficients, coefficient_index) * f.load(
+                    witness, witness_index * wires + column
+                )
                 loop.next(f.carried(loop.carried + product))
             sums.append(loop.results)
         a, b, c = sums

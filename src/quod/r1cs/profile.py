@@ -26,11 +26,11 @@ class Profile:
     def __init__(self, system: ConstraintSystem) -> None:
         self.total = len(system.row_paths)
         self._stacks: Counter[tuple[str, str]] = Counter()
-        lines = Counter(zip(system.row_codes, system.row_instructions, strict=True))
+        instructions = Counter(zip(system.row_codes, system.row_instructions, strict=True))
         self.lines: Counter[str] = Counter()
         names = {index: path_name(system, index) for index in range(len(system.paths))}
-        locations = {key: place(*key) for key in lines}
-        for key, count in lines.items():
+        locations = {key: place(*key) for key in instructions}
+        for key, count in instructions.items():
             self.lines[locations[key]] += count
         for path, code, offset in zip(
             system.row_paths, system.row_codes, system.row_instructions, strict=True

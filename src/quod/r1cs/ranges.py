@@ -20,7 +20,7 @@ class Ranges:
         self._sums: dict[frozenset[tuple[int, int]], int] = {}
 
     def record(self, signal: Signal, most: int) -> None:
-        """Record `upper_bound` as an upper bound of a signal; a smaller known bound is kept."""
+        """Record `most` as an upper bound of a signal; a smaller known bound is kept."""
         if len(signal.wires) == 1 and signal.coefficients[0] == 1:
             self._record_wire(signal.wires[0], most)
         elif signal.constant is None:
@@ -109,5 +109,7 @@ def _terms(signal: Signal) -> frozenset[tuple[int, int]]:
     wires, coefficients = merged_terms(signal.wires, signal.coefficients, signal.system.prime)
     prime = signal.system.prime
     return frozenset(
-        (wire, k % prime) for wire, k in zip(wires, coefficients, strict=True) if k % prime
+        (wire, coefficient % prime)
+        for wire, coefficient in zip(wires, coefficients, strict=True)
+        if coefficient % prime
     )

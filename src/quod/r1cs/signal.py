@@ -169,6 +169,7 @@ class Signal:
 
 
 def _no_value(value_kind: str, advice: str) -> TraceError:
+    """Return the error for an operator that needs a signal's value; called by the operator."""
     code, offset = caller(sys._getframe(2))
     return TraceError(
         f"{place(code, offset)}: a signal has no value while its circuit is traced, so it "
@@ -183,6 +184,7 @@ def _other_circuit_error() -> InputError:
 
 
 def _residue(system: ConstraintBuilder, operand: object) -> int:
+    """Return an int operand modulo the prime; InputError for any other type."""
     if type(operand) is not int:
         try:
             operand = whole_number("an operand", operand)
@@ -217,6 +219,7 @@ def merged_terms(
 
 
 def _merged(signal: Signal) -> Signal:
+    """Return an equal signal in which no wire occurs twice."""
     wires, coefficients = merged_terms(signal.wires, signal.coefficients, signal.system.prime)
     return Signal(
         signal.system, tuple(wires), tuple(coefficients), max(_MERGE_THRESHOLD, 2 * len(wires))

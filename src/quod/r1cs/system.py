@@ -88,7 +88,7 @@ class ConstraintSystem:
         self.outputs = 0
         self.outputs_first = True
         self.private_inputs = 0
-        # Parent and name of each namespace; namespace 0 is the outermost.
+        # The index of the current namespace (0 is the outermost); parent and name of each.
         self.path = 0
         self.paths: list[tuple[int, str]] = [(-1, "")]
         self._path_numbers: dict[tuple[int, str], int] = {}
@@ -398,12 +398,14 @@ class ConstraintSystem:
         return signal
 
     def _check_open(self) -> None:
+        """Raise InputError if the circuit is already finished."""
         if self.is_finished:
             raise InputError(
                 f"{self._here()}: the circuit is already traced; its signals are no longer usable"
             )
 
     def _new_wire(self, name: str = "") -> int:
+        """Add a wire that is not public; return its number."""
         self._check_open()
         self.wire_paths.append(self.path)
         wire = len(self.wire_paths)
@@ -429,6 +431,7 @@ class ConstraintSystem:
             raise _duplicate_name_error(name)
 
     def _row(self, a: Signal, b: Signal, c: Signal) -> None:
+        """Add a row, with the location of the code that called the public method."""
         self._check_open()
         prime = self.prime
         for signal, column, value, end in zip(

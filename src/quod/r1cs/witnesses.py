@@ -83,6 +83,7 @@ class WitnessProgram:
 
     @property
     def _program(self) -> Program:
+        """The program, lowered on first use; that of a large circuit is cached."""
         if self._loaded is None:
             system = self._circuit.system
             self._loaded = program_of(system) if self._large else lowered(system)
@@ -139,6 +140,7 @@ class WitnessProgram:
         return _true_indices(self._on(device).failing(memories, wires))
 
     def _on(self, device: AnyDevice) -> ResidentWitnesses:
+        """Return the computation of resident witnesses on a device."""
         circuit = self._circuit
         resident = self._resident.get(device)
         if resident is None:
@@ -157,6 +159,7 @@ class WitnessProgram:
         return values
 
     def _step_by_step(self, inputs: Sequence[Inputs]) -> Words:
+        """Compute witnesses in Python, by the steps of the traced system."""
         system = self._circuit.system
         values = [
             in_order(

@@ -110,12 +110,13 @@ def words(device: AnyDevice, name: str, value: Given) -> Tensor:
 
 
 def _described(
-    device: AnyDevice, name: str, value: Given, kind: Callable[[np.dtype[Any]], Type | None],
+    device: AnyDevice, name: str, value: Given, element_of: Callable[[np.dtype[Any]], Type | None],
     expected: str,
 ) -> Tensor:  # fmt: skip
+    """Validate an array and describe it; `element_of` maps a dtype to a kernel type, or to None."""
     memory = _memory(device, name, value)
     dtype, shape = _dtype_and_shape(name, memory)
-    element = kind(dtype)
+    element = element_of(dtype)
     if element is None:
         raise InputError(f"{name} is of {dtype}; {expected}")
     if not shape:
@@ -180,6 +181,7 @@ def check_writable(out: Tensor) -> None:
 
 
 def _memory(device: AnyDevice, name: str, value: Given) -> Any:
+    """Return the memory of an argument as a buffer or a NumPy array, without a copy."""
     try:
         if isinstance(value, (Buffer, np.ndarray)):
             return base_array(value)
@@ -193,6 +195,7 @@ def _memory(device: AnyDevice, name: str, value: Given) -> Any:
 
 
 def _element(dtype: np.dtype[Any]) -> Type | None:
+    """Return f32, f16 or bf16 for a dtype; None for any other dtype."""
     if not dtype.isnative:
         return None
     if dtype == np.float32:
@@ -251,6 +254,7 @@ def places_of_shape(device: AnyDevice, name: str, value: Given, shape: tuple[int
 
 
 def _check_fits(operand: Tensor, model: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return `operand`; InputError unless it has the type of `model` and the given shape."""
     if operand.element is not model.element or operand.shape != shape:
         expected = f"{model.element} of shape {shape}"
         raise InputError(
@@ -301,7 +305,7 @@ def shaped(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int, 
 
 
 def numbers(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
-    """Allocate an f32 result where `model` is, in the caller's library if it can make f32."""
+    """Allocate an f32 result on the side of `model`, host or device; see `result`."""
     make = _maker(argument)
     if make is not None and model.element is f32:
         return make(shape)
@@ -311,7 +315,7 @@ def numbers(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int,
 
 
 def integers(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
-    """Allocate an int32 result where `model` is, in the caller's library if it can make int32."""
+    """Allocate an int32 result on the side of `model`, host or device; see `result`."""
     make = _maker(argument)
     if make is not None and hasattr(argument, "int"):
         return make(shape).int()
@@ -337,6 +341,7 @@ def _maker(argument: Given) -> Callable[[tuple[int, ...]], Any] | None:
 def _allocate(
     device: AnyDevice, model: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Any:
+    """Allocate a NumPy array if `model` is one, else a buffer of the device."""
     if not isinstance(model.memory, Buffer):
         try:
             return np.empty(shape, dtype)

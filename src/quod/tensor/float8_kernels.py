@@ -29,8 +29,8 @@ def _largest(k: Builder, row: Row, source: Value) -> Value:
 
     def step(accesses: list[Access], carried: Values) -> Values:
         # Accesses beyond the row repeat its last one, which does not change a maximum.
-        sizes = [abs(value) for access in accesses for value in access.values]
-        return (k.maximum(carried[0], in_pairs(sizes, k.maximum)),)
+        magnitudes = [abs(value) for access in accesses for value in access.values]
+        return (k.maximum(carried[0], in_pairs(magnitudes, k.maximum)),)
 
     (lane_largest,) = row.fold(source, (k.constant(LEAST, f32),), step)
     return row.combined(lane_largest, k.maximum)
@@ -75,10 +75,10 @@ def _quantise_elements(k: Builder, scale: Value, x: Value) -> list[Value]:
     return [x * (1.0 / scale)]
 
 
-def _rows(body: Any, element: Type, memory: dict[str, Type], what: Type) -> KernelDefinition:
+def _rows(body: Any, element: Type, memory: dict[str, Type], fp8: Type) -> KernelDefinition:
     """Build a kernel of rows, with the 8-bit type appended to its name."""
     definition = row_kernel(body, element, [], "", memory)
-    return replace(definition, name=f"{definition.name}_{what}")
+    return replace(definition, name=f"{definition.name}_{fp8}")
 
 
 _PAIRS = list(product(TYPES, FLOATS8))

@@ -10,6 +10,7 @@ from quod.errors import InputError
 from quod.validation import shown
 
 LARGEST = 3.4028234663852886e38
+"""The greatest finite f32."""
 
 
 def real(name: str, value: object) -> float:

@@ -31,7 +31,9 @@ from quod.witness.sandbox import MESSAGES, Sandbox
 
 _MAX_BYTES = 256 << 20
 _MAX_WORDS = 32
+"""The limit of 32-bit words of a field element."""
 _MAX_LISTED = 8
+"""The maximum number of inputs that a message lists."""
 _IMPORTS = (
     "exceptionHandler", "printErrorMessage", "writeBufferMessage", "showSharedRWMemory"
 )  # fmt: skip
@@ -185,6 +187,7 @@ class WitnessCalculator:
         )
 
     def _field(self, sandbox: Sandbox) -> tuple[str, Modulus]:
+        """Return the name and the field of the calculator's prime; CalculatorError if unknown."""
         if not 1 <= self._words <= _MAX_WORDS:
             raise CalculatorError(
                 f"{self.name}: reports that a field element has {self._words} words"
@@ -211,6 +214,7 @@ class WitnessCalculator:
                         self._sizes[name] = size
 
     def _check_sizes(self, inputs: dict[str, list[int]], where: str) -> None:
+        """Raise InputError unless all inputs are present, known and of the right size."""
         self._learn_sizes(inputs)
         for name, numbers in inputs.items():
             size = self._sizes.get(name, 0)
@@ -237,6 +241,7 @@ class WitnessCalculator:
         return [name for name in names if name in self._sizes]
 
     def _missing_message(self, inputs: Mapping[str, list[int]], total: int) -> str:
+        """Return a message that names the missing inputs, if symbols are available."""
         absent = [name for name in self._inputs_of_symbols() if name not in inputs]
         if absent:
             listed = ", ".join(

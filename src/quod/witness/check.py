@@ -101,6 +101,7 @@ class WitnessCheck:
         return (self._failure(row, names) for row in rows)
 
     def _failure(self, row: Constraint, names: Mapping[int, str]) -> FailedConstraint:
+        """Evaluate a failing constraint and describe it."""
         prime = self.r1cs.fr.value
         values = {wire: self._value(wire) for wire in (0, *row.wires)}
         a, b, c = (
@@ -140,6 +141,7 @@ def check_witness(
 
 
 def _check_fits(system: R1cs, witness: Witness | WitnessHeader) -> None:
+    """Raise MismatchError unless a witness has the curve and the length of a system."""
     if witness.curve != system.curve or len(witness) != system.wires:
         raise MismatchError(
             f"has {len(witness)} values over {witness.curve}, but {system.path} takes "
@@ -149,6 +151,7 @@ def _check_fits(system: R1cs, witness: Witness | WitnessHeader) -> None:
 
 
 def _failing_rows(device: AnyDevice, r1cs: R1cs, witness: Witness) -> NDArray[np.int64]:
+    """Return the indices of the rows in which A·w times B·w is not C·w."""
     vector = np.ascontiguousarray(witness.values)
     a, b, c = (_sums(device, r1cs, matrix, vector) for matrix in r1cs.matrices)
     product = unwritten(*a.shape)
@@ -159,6 +162,7 @@ def _failing_rows(device: AnyDevice, r1cs: R1cs, witness: Witness) -> NDArray[np
 
 
 def _sums(device: AnyDevice, r1cs: R1cs, matrix: SparseMatrix, vector: Words) -> Words:
+    """Multiply a matrix by the witness; the products are in Montgomery form."""
     if matrix.nonzeros > _MAX_ENTRIES:
         raise InputError(
             f"has a matrix of {matrix.nonzeros} entries, above the limit of {_MAX_ENTRIES}",

@@ -10,6 +10,7 @@ import resource
 import sys
 
 REFUSED = 3
+"""The exit code for bytes that cannot be compiled."""
 
 
 def main() -> int:

@@ -18,6 +18,7 @@ import time
 import wasmtime
 
 _TICK_SECONDS = 0.1
+"""The duration of an epoch."""
 _STACK_BYTES = 1 << 20
 # Features that circom's modules do not use.
 _DISABLED_FEATURES = (

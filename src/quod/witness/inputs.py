@@ -21,6 +21,7 @@ from quod.formats.strict_json import CIRCUIT_INPUT, parse_json, shown
 _NUMBER = re.compile(r"-?(?:[0-9]{1,400}|0[xX][0-9a-fA-F]{1,400})", re.ASCII)
 _MAX_DEPTH = 32
 _HEADER = struct.Struct("<III")
+"""The header of a record: two words of the name's hash, and the count of numbers."""
 _MASK = (1 << 64) - 1
 
 Inputs = bytes | str | Mapping[str, Any]
@@ -55,6 +56,7 @@ class Signals:
         return b"".join(parts)
 
     def _visit(self, name: str, value: object, depth: int) -> None:
+        """Add the numbers of a member of the document, which may be nested."""
         if depth > _MAX_DEPTH:
             self._fail(f"is nested too deeply in {shown(name)}")
         if isinstance(value, Mapping):
@@ -87,6 +89,7 @@ class Signals:
         return (len(value), *next(iter(shapes), ()))
 
     def _number(self, name: str, value: object, index: int) -> int:
+        """Return a number below the modulus; InputError for anything else."""
         if isinstance(value, str):
             text = value.strip()
             if not _NUMBER.fullmatch(text):

@@ -28,7 +28,13 @@ class WitnessLimits:
             raise InputError(
                 f"the seconds of a witness must be above 0 and at most 86400, not {shown(seconds)}"
             )
-        memory = whole_number("the memory of a witness", self.memory_bytes, 1 << 16, 1 << 32)
-        wait = whole_number("the seconds of a compilation", self.compile_seconds, 1, 86_400)
-        most = whole_number("the memory of a compilation", self.compile_bytes, 1 << 30, 1 << 48)
-        self.__dict__.update(memory_bytes=memory, compile_seconds=wait, compile_bytes=most)
+        memory_bytes = whole_number("the memory of a witness", self.memory_bytes, 1 << 16, 1 << 32)
+        compile_seconds = whole_number(
+            "the seconds of a compilation", self.compile_seconds, 1, 86_400
+        )
+        compile_bytes = whole_number(
+            "the memory of a compilation", self.compile_bytes, 1 << 30, 1 << 48
+        )
+        self.__dict__.update(
+            memory_bytes=memory_bytes, compile_seconds=compile_seconds, compile_bytes=compile_bytes
+        )

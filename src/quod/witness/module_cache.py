@@ -69,6 +69,7 @@ def user_cache() -> CompileCache:
 
 
 def _compile(wasm: bytes, name: str, limits: WitnessLimits) -> bytes:
+    """Compile a module in a child process; return the serialised code."""
     command = [sys.executable, "-m", _CHILD, str(limits.compile_seconds), str(limits.compile_bytes)]
     try:
         result = subprocess.run(

@@ -102,6 +102,7 @@ class Sandbox:
 
     @contextmanager
     def _translated_errors(self) -> Iterator[None]:
+        """Translate the errors of wasmtime in the body to those of Quod."""
         try:
             yield
         except wasmtime.Trap as trap:
@@ -137,6 +138,7 @@ class Sandbox:
         )
 
     def _lines(self) -> list[tuple[str, int]]:
+        """Return the pairs of template and line in the circuit's messages."""
         messages = _exported(self._runtime, "messages", wasmtime.Memory)
         text = messages.read(self.store, 0, self._global("end"))
         matches = _LINE.findall(text)[:_MAX_LINES]

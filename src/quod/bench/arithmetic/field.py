@@ -57,6 +57,7 @@ def field_products(
     first = k.global_id() * (chains + 1)
     factor = field.load(x, first)
     elements = [field.load(x, first + (1 + chain)) for chain in range(chains)]
+    # `carried` gives an element the standard bounds that loops and branches require.
     initial = tuple(field.carried(element) for element in elements)
     with k.range(0, steps, carry=initial) as loop:
         if square:
@@ -71,7 +72,7 @@ def field_products(
 def cases(device: str, names: Sequence[str], limbs: Sequence[str] = ()) -> Iterator[Case]:
     """Yield a case for each field (default: `USUAL`) and number of threads.
 
-    names: of the fields.
+    names: the names of the fields.
     limbs: on WebGPU, the names of limb choices (see `LimbChoice.parse`); default: the device's
         choice.
     """

@@ -32,7 +32,9 @@ _OTHER_OPERATIONS: tuple[What, ...] = ("square", "two products", "conversion")
 """The other operations studied, each in the best form for a limb size."""
 
 _CHECKED_STEPS = 3
+"""The steps of a chain that are compared with integers."""
 _BUDGET_SECONDS = 0.1
+"""The time for the measurement of a chain."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ def study_chain(k: Builder, x: Pointer[U64], steps: U32, *, modulus: Modulus, wh
     """Apply one operation to element 2i + 1 of each instance i, `steps` times, with element 2i."""
     field = LazyLimbs(k, modulus)
     first = k.global_id() * 2
+    # `carried` gives an element the standard bounds that loops and branches require.
     factor = field.carried(field.load(x, first))
     start = field.carried(field.load(x, first + 1))
     convert = field.constant(modulus.montgomery_radix)
@@ -137,6 +140,7 @@ def adapter_name(device: str) -> str:
 
 
 def _row(device: WebGpuDevice, modulus: Modulus, limbs: str, what: What) -> StudyRow:
+    """Measure one operation; a kernel error becomes the failure of the row."""
     bits, _, form = limbs.partition(":")
     begin = perf_counter()
     try:

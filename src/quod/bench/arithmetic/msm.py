@@ -80,6 +80,7 @@ def _group(curve: str, name: str) -> Group:
 def _cases(
     group: Group, log2_size: int, kind: str, single_threaded: HostDevice, all_threads: HostDevice
 ) -> Iterator[Case]:
+    """Yield an MSM on one thread, with peers, and on all threads; checks the results."""
     logarithms = random_elements(group.scalars, 1 << log2_size, seed=log2_size)
     points = multiply_generator(all_threads, group, logarithms)
     scalars = _scalars(group, kind, len(points))
@@ -126,6 +127,7 @@ def _runner(device: HostDevice, bases: MsmBases, scalars: Words) -> _Run:
 
 
 def _scalars(group: Group, kind: str, count: int) -> Words:
+    """Draw scalars of a kind; see `KINDS`."""
     uniform = random_elements(group.scalars, count, seed=count + 1)
     if kind == "bits":
         bits = uniform[:, 0] & 1

@@ -27,6 +27,7 @@ from quod.ntt import NttPlan, Ordering
 from quod.ntt.gpu.schedule import Tuning
 
 _COSET = 7
+"""The shift of the coset."""
 _PAIR = "inverse NR, forward RN on a coset"
 
 
@@ -35,6 +36,7 @@ class _Run(Protocol):
 
 
 _BLOCK = 1 << 20
+"""The maximum number of elements that the host draws; larger sizes repeat them."""
 
 _TRANSFORMS_PER_SUBMISSION = 8
 """Transforms per submission, to make its overhead negligible."""
@@ -138,6 +140,8 @@ def resident_cases(
 
 
 def _replayed(device: AnyDevice, recording: Recording) -> _Run:
+    """Return a function that replays a recording, which has run once."""
+
     def run(timeline: Timeline | None = None) -> None:
         device.stream("NTT").replay(recording).run(timeline)
 
@@ -178,6 +182,8 @@ def _traced(
 
 
 def _pair(plan: NttPlan, data: Words) -> Callable[[], None]:
+    """Return the pair of transforms of a prover on some data."""
+
     def run() -> None:
         plan.inverse(data, ordering="NR", scaled=False)
         plan.forward(data, ordering="RN", coset=_COSET)

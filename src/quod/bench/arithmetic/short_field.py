@@ -29,6 +29,7 @@ _UNROLLED = 8
 """The products of each chain in an iteration of the loop."""
 
 _GPU_CHAINS = 4
+"""Independent elements of an instance."""
 _GPU_ITERATIONS = 2000
 # A wave fills the device once.
 _GPU_WAVES = 2
@@ -38,13 +39,16 @@ _GPU_ARRAY_BYTES = 1 << 28
 _FEW_ITERATIONS = 5
 
 _CPU_CHAINS = 8
+"""Independent elements of a lane."""
 _CPU_LANES = 8
 _CPU_GROUPS = 8
 _CPU_ITERATIONS = 250
 _MAX_ITERATIONS = 10_000
+"""The maximum number of iterations that `seconds_of_products` times."""
 _CPU_ARRAY_BYTES = 1 << 26
 _CPU_ARRAY_ITERATIONS = 1 << 10
 _CLOCK_STEPS = 1 << 19
+"""The steps of the chain that measures the clock."""
 _WINDOWS = 40
 """The number of short measurements for a figure; the minimum is free of interruptions."""
 
@@ -120,6 +124,7 @@ def cases(modulus: Modulus, device: AnyDevice) -> Iterator[Case]:
 
 
 def _what(chains: int) -> str:
+    """Return the name of a figure of products in registers."""
     return f"canonical product, {chains} chains"
 
 
@@ -251,12 +256,12 @@ def _check(
 ) -> None:
     """Check one iteration against integers."""
     stored = random_elements(modulus, instances * (chains + 1), seed=2)
-    before = words_to_integers(modulus, stored)
+    inputs = words_to_integers(modulus, stored)
     launch(stored, 1)
     products = words_to_integers(modulus, stored)
     radix_inverse = pow(modulus.montgomery_radix, -1, modulus.value)
     for start in range(0, len(products), chains + 1):
-        factor = pow(before[start] * radix_inverse, _UNROLLED, modulus.value)
-        expected = [x * factor % modulus.value for x in before[start + 1 : start + 1 + chains]]
+        factor = pow(inputs[start] * radix_inverse, _UNROLLED, modulus.value)
+        expected = [x * factor % modulus.value for x in inputs[start + 1 : start + 1 + chains]]
         if products[start + 1 : start + 1 + chains] != expected:
             raise QuodError(f"the product in {modulus.name} is wrong; please report it")

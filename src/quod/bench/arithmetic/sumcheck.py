@@ -103,10 +103,10 @@ def prepared(device: AnyDevice, plan: SumcheckPlan) -> Callable[..., None]:
     device.download(partial.slice(0, words.nbytes), words)
     claims = [
         sum(
-            PlainElement.from_coefficients(field, words_to_elements(field, parts)),
+            PlainElement.from_coefficients(field, words_to_elements(field, partial_sums)),
             PlainElement.zero(field),
         )
-        for parts in words
+        for partial_sums in words
     ]
     stored = elements_to_words(field, coefficients_of(claims)).reshape(-1)
     start = np.zeros(plan.progress_bytes // 4, np.uint32)

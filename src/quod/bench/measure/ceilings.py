@@ -53,6 +53,7 @@ def cpu_limits(device: HostDevice) -> Limits:
 
 
 def _min_seconds(run: Callable[[], object]) -> float:
+    """Return the least time of some runs, after a first run that is not counted."""
     run()
     times = []
     for _ in range(_RUNS):

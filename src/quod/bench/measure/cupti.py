@@ -29,6 +29,7 @@ _FLUSH_ALL = 1
 _BUFFER_BYTES = 8 << 20
 _ALIGNMENT = 8
 _COPY_KIND, _BEGIN, _END = 4, 16, 24
+"""Byte offsets in an activity record."""
 _PLACES = (
     "nvidia/*/lib/libcupti.so.*", "/usr/local/cuda*/extras/CUPTI/lib64/libcupti.so.*",
     "/usr/local/cuda*/lib64/libcupti.so.*",
@@ -138,6 +139,7 @@ class KernelRecorder:
     # --- callbacks of the library, on threads of its own
 
     def _request(self, buffer: Any, size: Any, max_records: Any) -> None:
+        """Give CUPTI a buffer for records."""
         record_memory = ctypes.create_string_buffer(_BUFFER_BYTES + _ALIGNMENT)
         address = -(-ctypes.addressof(record_memory) // _ALIGNMENT) * _ALIGNMENT
         with self._lock:
@@ -145,6 +147,7 @@ class KernelRecorder:
         buffer[0], size[0], max_records[0] = address, _BUFFER_BYTES, 0
 
     def _complete(self, _: Any, __: int, buffer: int, ___: int, valid: int) -> None:
+        """Read the intervals from a buffer that CUPTI has filled with `valid` bytes."""
         record = ctypes.c_void_p()
         intervals_by_kind: dict[int, list[tuple[int, int]]] = {kind: [] for kind in self._intervals}
         # The last call returns a status other than 0.

@@ -158,6 +158,7 @@ def read_gate(path: Path | None, device: str, tolerance: float | None) -> Gate |
 
 
 def _more_is_better(unit: str) -> bool:
+    """Report whether larger figures of a unit are better; InputError for an unknown unit."""
     numerator = unit.partition("/")[0]
     if numerator not in _LESS_IS_BETTER | _MORE_IS_BETTER:
         raise InputError(
@@ -167,6 +168,7 @@ def _more_is_better(unit: str) -> bool:
 
 
 def _document(path: Path) -> Any:
+    """Read a file as JSON; InputError if it is not JSON."""
     from quod.formats.source import read_small
 
     try:
@@ -178,6 +180,7 @@ def _document(path: Path) -> Any:
 def _check_machine(
     path: Path, baseline_machine: dict[str, Any], this_machine: dict[str, str | int]
 ) -> None:
+    """Raise MismatchError if a baseline was measured on another GPU or CPU."""
     # Figures of a GPU do not depend on the CPU.
     part = "gpu" if "gpu" in this_machine else "processor"
     if baseline_machine.get(part) != this_machine[part]:

@@ -265,6 +265,7 @@ def warm_up(run: Callable[[], object], seconds: float) -> None:
 
 
 def _spread(figures: Sequence[float]) -> float:
+    """Return the interquartile range divided by the median."""
     ordered = sorted(figures)
     quarter = len(ordered) // 4
     median_figure = median(ordered)

@@ -19,6 +19,7 @@ MAX_AT_A_TIME = 256
 """The limit of concurrent proofs under open load."""
 
 _Busy = dict[tuple[str, float], float]
+"""Busy seconds by the name and start time of a worker."""
 
 
 class ProvingClient(Protocol):

@@ -60,6 +60,7 @@ def draw(figures: Roofline, path: Path, title: str) -> None:
 
 
 def _figure(figures: Roofline, title: str) -> Figure:
+    """Draw the roofline on the left, and the times of stages on the right."""
     # pyplot would look for a display.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -88,6 +89,7 @@ def _figure(figures: Roofline, title: str) -> Figure:
 
 
 def _draw_roof(axes: Axes, figures: Roofline, colours: dict[str, str]) -> None:
+    """Draw the limits of the device, and each stage as a point."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
     points, limits = figures.points, figures.limits
@@ -194,6 +196,7 @@ def _name_points(axes: Axes, points: Sequence[StageFigures], colours: dict[str, 
 
 
 def _box_of(axes: Axes, point: StageFigures, scale: float) -> Any:
+    """Return the box around a point, in pixels."""
     from matplotlib.transforms import Bbox
 
     x, y = axes.transData.transform((point.intensity, point.rate))
@@ -202,6 +205,7 @@ def _box_of(axes: Axes, point: StageFigures, scale: float) -> Any:
 
 
 def _area(point: StageFigures) -> float:
+    """Return the area of a point in square points of the page."""
     return 30 + 700 * point.share
 
 
@@ -241,6 +245,7 @@ def _bars(figures: Roofline) -> list[StageFigures]:
 
 
 def _draw_stages(axes: Axes, bars: Sequence[StageFigures], colours: dict[str, str]) -> None:
+    """Draw a bar for the time of each stage, with its minimum at the limits in a darker colour."""
     # Leaves a gap before each series.
     gaps = {series: 0.8 * number for number, series in enumerate(colours)}
     positions = [number + gaps[stage.series] for number, stage in enumerate(bars)]

@@ -52,6 +52,7 @@ def distinct_cpu_name(name: str, facts: dict[str, str]) -> str:
 
 
 def _processor() -> str:
+    """Return the name of the CPU."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

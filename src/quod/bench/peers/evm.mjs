@@ -15,8 +15,8 @@ import { readFileSync } from "node:fs";
 const require = createRequire(join(process.argv[2], "package.json"));
 // The ES modules of the package, which require.resolve would not choose.
 const load = (name) => {
-  const found = require.resolve(name).replace("/dist/cjs/", "/dist/esm/");
-  return import(pathToFileURL(found).href);
+  const module = require.resolve(name).replace("/dist/cjs/", "/dist/esm/");
+  return import(pathToFileURL(module).href);
 };
 const solc = require("solc");
 const { createEVM, getActivePrecompiles } = await load("@ethereumjs/evm");
@@ -43,12 +43,13 @@ function compile(job) {
     },
   };
   const output = JSON.parse(solc.compile(JSON.stringify(input)));
-  const said = output.errors ?? [];
-  const wrong = said.filter((one) => one.severity === "error");
-  if (wrong.length) throw new Error(wrong.map((one) => one.formattedMessage).join("\n"));
+  // The compiler lists warnings among its errors.
+  const messages = output.errors ?? [];
+  const errors = messages.filter((message) => message.severity === "error");
+  if (errors.length) throw new Error(errors.map((error) => error.formattedMessage).join("\n"));
   return {
     evm: output.contracts["own.sol"][job.contract].evm,
-    warnings: said.map((one) => one.formattedMessage),
+    warnings: messages.map((message) => message.formattedMessage),
   };
 }
 
@@ -56,10 +57,10 @@ async function run(job) {
   const { evm: code, warnings } = compile(job);
   const common = new Common({ chain: Mainnet, hardfork: job.hardfork });
   const evm = await createEVM({ common });
-  const made = await evm.runCall({
+  const deployment = await evm.runCall({
     caller, gasLimit, data: hexToBytes("0x" + code.bytecode.object),
   });
-  if (made.execResult.exceptionError) throw new Error(made.execResult.exceptionError.error);
+  if (deployment.execResult.exceptionError) throw new Error(deployment.execResult.exceptionError.error);
   const selectors = Object.entries(code.methodIdentifiers);
   const selector = (name) =>
     name ? selectors.find(([signature]) => signature.startsWith(name + "("))[1] : "";
@@ -70,7 +71,7 @@ async function run(job) {
       evm.journal.addAlwaysWarmAddress("0x" + address);
     }
     const { execResult } = await evm.runCall({
-      caller, gasLimit: BigInt(gas), to: made.createdAddress, data: hexToBytes("0x" + selector(name) + data),
+      caller, gasLimit: BigInt(gas), to: deployment.createdAddress, data: hexToBytes("0x" + selector(name) + data),
     });
     calls.push({
       returned: bytesToHex(execResult.returnValue),
@@ -82,7 +83,7 @@ async function run(job) {
     warnings,
     methods: code.methodIdentifiers,
     code_bytes: code.deployedBytecode.object.length / 2,
-    deploy_gas: Number(made.execResult.executionGasUsed),
+    deploy_gas: Number(deployment.execResult.executionGasUsed),
     calls,
   };
 }

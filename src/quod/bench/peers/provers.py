@@ -20,7 +20,9 @@ from quod.errors import QuodError
 Runs = dict[str, Callable[[], object]]
 
 IN_PROCESS = "in process"
+"""The name of runs as a library."""
 WHOLE = "whole process"
+"""The name of runs as a command."""
 
 _DRIVER = Path(__file__).with_name("snarkjs.mjs")
 _CALLS = Path(__file__).with_name("snarkjs_calls.mjs")
@@ -123,6 +125,7 @@ class NodeProcess:
         self._expect("done", process)
 
     def _expect(self, expected: str, process: subprocess.Popen[str]) -> None:
+        """Read a line of the process; QuodError, and the process ends, if it is another one."""
         line = opened_pipe(process.stdout).readline().strip()
         if line == expected:
             return

@@ -12,20 +12,20 @@ import { createInterface } from "node:readline";
 const [folder, ...files] = process.argv.slice(2);
 const snarkjs = createRequire(import.meta.url)(folder);
 const [zkey, witness] = files.slice(0, 2).map((name) => new Uint8Array(readFileSync(name)));
-const [vkey, inputs, given] = files.slice(2).map((name) => JSON.parse(readFileSync(name, "utf8")));
+const [vkey, inputs, proof] = files.slice(2).map((name) => JSON.parse(readFileSync(name, "utf8")));
 
-const work = {
+const functions = {
     prove: () => snarkjs.groth16.prove({ type: "mem", data: zkey }, { type: "mem", data: witness }),
     verify: async () => {
-        if (!(await snarkjs.groth16.verify(vkey, inputs, given))) throw new Error("invalid proof");
+        if (!(await snarkjs.groth16.verify(vkey, inputs, proof))) throw new Error("invalid proof");
     },
 };
 
-await work.prove();  // compiles everything
+await functions.prove();  // compiles everything
 console.log("ready");
 for await (const line of createInterface({ input: process.stdin })) {
     try {
-        await work[line]();
+        await functions[line]();
         console.log("done");
     } catch (error) {
         console.log("failed: " + String(error?.message ?? error).replaceAll("\n", " "));

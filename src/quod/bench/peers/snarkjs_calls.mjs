@@ -13,10 +13,10 @@ const snarkjs = createRequire(import.meta.url)(process.argv[2]);
 console.log("ready");
 for await (const line of createInterface({ input: process.stdin })) {
     try {
-        const [name, ...given] = JSON.parse(line);
-        const [part, own] = name.split(".");
-        const found = await snarkjs[part][own](...given);
-        if (found === false || found === -1) throw new Error(`${name} refused`);
+        const [name, ...callArguments] = JSON.parse(line);
+        const [group, method] = name.split(".");
+        const result = await snarkjs[group][method](...callArguments);
+        if (result === false || result === -1) throw new Error(`${name} refused`);
         console.log("done");
     } catch (error) {
         console.log("failed: " + String(error?.message ?? error).replaceAll("\n", " "));

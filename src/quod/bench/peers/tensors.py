@@ -42,7 +42,13 @@ def peer_of(
     name: str | None, device: AnyDevice, operation: Operation, data: list[list[Array]], calls: int,
     dtype: str, work: tuple[int, int], check: Callable[[str, Array, float], None],
 ) -> Peer:  # fmt: skip
-    """Create the peer of that name, empty for an unknown name."""
+    """Create the peer of that name, empty for an unknown name.
+
+    data: the tensors of each distinct call; the calls cycle through them.
+    work: the bytes that a call moves, and its arithmetic operations.
+    check: raises QuodError for a wrong result; takes its description, the result, and a factor on
+        the error bound.
+    """
     if name == "torch":
         return _torch(device, operation, data, calls, dtype, check)
     if name == "numpy":
@@ -56,6 +62,7 @@ def _torch(
     device: AnyDevice, operation: Operation, data: list[list[Array]], calls: int, dtype: str,
     check: Callable[[str, Array, float], None],
 ) -> Peer:  # fmt: skip
+    """Create the peer torch, whose first result is checked."""
     if operation.f32_alone and dtype != "f32":
         return Peer(absent={"torch": operation.f32_alone})
     try:
@@ -110,6 +117,7 @@ def _numpy(
     device: AnyDevice, operation: Operation, data: list[list[Array]], calls: int, dtype: str,
     check: Callable[[str, Array, float], None],
 ) -> Peer:  # fmt: skip
+    """Create the peer numpy, whose first result is checked."""
     if dtype != "f32" or not operation.numpy or not in_host_memory(device):
         return Peer(
             absent={"numpy": "it is a peer only on a CPU, in f32, for the functions that it has"}
@@ -142,6 +150,7 @@ def _numpy_description(threadpoolctl: Any, operation: Operation, threads: int) -
 
 
 def _limit(device: AnyDevice, calls: int, dtype: str, work: tuple[int, int]) -> Peer:
+    """Create the peer limit: the time that memory or arithmetic takes at its limit."""
     limits = cpu_limits(device) if in_host_memory(device) else device.throughput_limits()
     if limits is None:
         return Peer(absent={"limit": f"the limits of {device.name} are unknown"})

@@ -67,6 +67,7 @@ class Zorch:
         return Seconds(self._read_line(process))
 
     def _start(self) -> subprocess.Popen[str]:
+        """Start the process with random tables, and wait until it has compiled."""
         tables = random_elements(self._field, 2 << self._log2_size, seed=self._log2_size)
         with tempfile.TemporaryDirectory(prefix="quod-bench-") as folder:
             file = Path(folder) / "tables"

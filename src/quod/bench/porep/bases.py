@@ -126,13 +126,13 @@ def make_points(
     }
     c_weights = secret.combination(fr, secret.delta)
     single: dict[str, Point] = {}
-    names = {
+    values_by_degree = {
         1: {"alpha_g1": secret.alpha, "beta_g1": secret.beta, "delta_g1": secret.delta},
         2: {"beta_g2": secret.beta, "gamma_g2": secret.gamma, "delta_g2": secret.delta},
     }
     tables = {}
     with timeline.stage("tables of the generators"):
-        for degree, values_by_name in names.items():
+        for degree, values_by_name in values_by_degree.items():
             group = group_of(circuit, degree)
             table = FixedBase(device, group, group.parameters.generator, circuit.wires)
             multiples = table.multiply(integers_to_words(fr, values_by_name.values()))

@@ -68,7 +68,8 @@ class Permutation:
         """Return permutation `number` of the indices below `size`.
 
         Each number has another factor and shift, so that the wires of a row are not related. The
-        factor is the largest number coprime to `size` up to a fixed percentage, above one half.
+        factor is the largest number that is coprime to `size` and at most 50 + 7 * number percent
+        of it (or of `_MAX_FACTOR`, if that is less).
         """
         factor = max(1, min(size - 1, _MAX_FACTOR) * (50 + 7 * number) // 100)
         while gcd(factor, size) != 1:
@@ -225,6 +226,7 @@ class PartitionCircuit:
         )
 
     def _range_index(self, index_in_block: Indices) -> Indices:
+        """Return the range, by its index in `ranges`, of each index in a block."""
         starts = [wire_range.start for wire_range in self.ranges]
         range_index: Indices = (
             np.searchsorted(starts, index_in_block, side="right").astype(np.int64) - 1
@@ -278,6 +280,7 @@ class PartitionCircuit:
         )
 
     def _matrix(self, entries: list[tuple[Indices, Indices]]) -> SparseMatrix:
+        """Return a matrix from its entries: pairs of a wire and a coefficient for every row."""
         columns = np.stack([wires for wires, _ in entries], axis=1).astype(np.uint32)
         values = np.stack([values for _, values in entries], axis=1).reshape(-1)
         distinct, inverse = np.unique(values, return_inverse=True)

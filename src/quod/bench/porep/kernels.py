@@ -189,6 +189,7 @@ def partition_columns(
     """
     f, i = prime_field(k, circuit.fr), k.global_id()
     rows = circuit.constraints
+    # `carried` gives an element the standard bounds that loops and branches require.
     zero = f.carried(f.raw_constant(0, f.memory_exponent))
 
     def term(row: Value, exists: Value) -> Any:

@@ -71,6 +71,7 @@ class PartitionMatrix:
 
 
 def _rows(device: AnyDevice, circuit: PartitionCircuit, offset: int, *, is_a: bool) -> Pieces:
+    """Make the rows of A or B on the device; `offset` is the first row's element of the product."""
     rows, terms = circuit.constraints, circuit.terms if is_a else 1
     entries = -(-rows // BUNDLE) * BUNDLE * terms
     targets, lengths, bundles, indices, values = (

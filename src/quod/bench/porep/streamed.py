@@ -327,6 +327,7 @@ class _Slot:
     # --- recordings
 
     def _record(self, capacities: Mapping[tuple[str, int], int]) -> _Program:
+        """Record all steps of a proof for given capacities of the splits."""
         key, device = self._key, self._device
         resident_msms = {
             "B1": self._msm(1, key.circuit.used_in_b, capacities["B", 0]),
@@ -357,20 +358,26 @@ class _Slot:
                         recording, self._splits["B", 0], self._witness, key.staying[name], workspace
                     )
         with chain.step() as recording:
-            scalars = key.quotient.record(recording, self._witness)
+            quotient_scalars = key.quotient.record(recording, self._witness)
         for key_block in key.blocks:
             with chain.step(key_block) as recording, recording.part(f"MSM {key_block.name}"):
                 block_key = key_block.name, key_block.start
                 if key_block.name != "H":
-                    words = self._scalars(key_block.name, key_block.start, key_block.count)
+                    block_scalars = self._scalars(key_block.name, key_block.start, key_block.count)
                     msms[key_block.name] += block_msms[block_key].record(
-                        recording, self._splits[block_key], words, key_block.bases, workspace
+                        recording,
+                        self._splits[block_key],
+                        block_scalars,
+                        key_block.bases,
+                        workspace,
                     )
                     continue
                 size, plan = key.circuit.fr.bytes, plans[key_block.count]
-                words = scalars.slice(key_block.start * size, key_block.stop * size)
+                block_scalars = quotient_scalars.slice(
+                    key_block.start * size, key_block.stop * size
+                )
                 msms["H"].append(
-                    record_plain(recording, device, plan, words, key_block.bases, workspace)
+                    record_plain(recording, device, plan, block_scalars, key_block.bases, workspace)
                 )
         early = {name: msms[name] for name in ("A", "B1", "B2")}
         late = {name: msms[name] for name in ("C", "H")}
@@ -410,6 +417,7 @@ class _Chain:
         self.steps.append(_Step(copy, sums.finish().recording))
 
     def _copy(self, block: _Block, host: Array) -> Recording:
+        """Record the copy of a block to its buffer, after the previous copy and use of it."""
         copies = self._device.stream("copies").record()
         for event in (self._copied, self._users.get(block.bases.address)):
             if event is not None:

@@ -43,6 +43,7 @@ from quod.msm.gpu.run.workspace import Workspace
 from quod.msm.gpu.sort.infinity_mask import find_infinity_mask
 
 _EARLY = ("B2", "A", "B1")
+"""The MSMs whose points the proof needs first."""
 
 
 @frozen(eq=False)
@@ -124,11 +125,12 @@ class _Slot:
             self._witness = device.allocate(size, zero=False)
         else:
             self._witness = self._upload.buffer
-        words = self._witness
+        values = self._witness
+        # C has no bases for the first wires; a value has 32 bytes.
         self._vectors = {
-            "A": words,
-            "B": words,
-            "C": words.slice(WIRES_BEFORE_BLOCKS * 32, words.nbytes),
+            "A": values,
+            "B": values,
+            "C": values.slice(WIRES_BEFORE_BLOCKS * 32, values.nbytes),
         }
         self._splits = {
             split_name: self._split(name) for name, split_name in TAIL.items() if name != "B2"
@@ -143,6 +145,7 @@ class _Slot:
         self._tail: _Tail | None = None
 
     def _split(self, name: str) -> ScalarSplit:
+        """Return the scalar split of an MSM over the witness."""
         key, split_name = self._key, TAIL[name]
         degree, count = counts(key.circuit)[name]
         indices = key.indices if split_name == "B" else None
@@ -152,6 +155,7 @@ class _Slot:
         )  # fmt: skip
 
     def _record_quotient(self) -> tuple[Recording, RecordedMsm]:
+        """Record the quotient and the MSM over H."""
         key, plan = self._key, self._key.memory.quotient
         recording = self._device.stream("quotient").record()
         scalars = key.quotient.record(recording, self._witness)
@@ -162,6 +166,7 @@ class _Slot:
         return recording.finish().recording, recorded
 
     def _record_tail(self, capacities: dict[str, int]) -> _Tail:
+        """Record the MSMs over the witness for given capacities of the splits."""
         key, recording = self._key, self._device.stream("tail").record()
         witness_msms = {
             name: key.memory.sums(name, capacities[split_name]) for name, split_name in TAIL.items()
@@ -181,7 +186,7 @@ class _Slot:
         early = {name: recorded[name] for name in _EARLY}
         late = {"C": recorded["C"], "H": [self._h]}
         circuit = key.circuit
-        msms = tuple(msm for split_name in recorded.values() for msm in split_name)
+        msms = tuple(msm for recorded_msms in recorded.values() for msm in recorded_msms)
         sums = PartitionSum(circuit, early), PartitionSum(circuit, late)
         return _Tail(recording.finish().recording, msms, *sums)
 

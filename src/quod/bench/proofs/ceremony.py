@@ -48,8 +48,8 @@ def cases(device: str, curve: str, sizes: list[int], steps: list[str]) -> Iterat
                 run, files, extra_arguments = runs[step]
                 parameters: dict[str, Parameter] = {"what": step, "curve": curve, "log2": power}
                 yield Case(parameters, run, way=IN_PROCESS)
-                words = ["prepare", "phase2"] if step == "prepare" else [step]
-                quod = [sys.executable, "-m", "quod", "powersoftau", *words, *files]
+                subcommand = ["prepare", "phase2"] if step == "prepare" else [step]
+                quod = [sys.executable, "-m", "quod", "powersoftau", *subcommand, *files]
                 snarkjs, peers, absent = find_snarkjs(), {}, {}
                 if snarkjs is None or CURVES[curve].snarkjs_name not in ("bn128", "bls12381"):
                     absent["snarkjs"] = (
@@ -57,7 +57,7 @@ def cases(device: str, curve: str, sizes: list[int], steps: list[str]) -> Iterat
                     )
                 else:
                     peers["snarkjs"] = process(
-                        [snarkjs, "powersoftau", *words, *files, *extra_arguments]
+                        [snarkjs, "powersoftau", *subcommand, *files, *extra_arguments]
                     )
                 force = [] if step == "verify" else ["--force"]
                 yield Case(

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 CIRCUITS = ("sapling-output", "masp-output")
 _KEY_SEED = 1
 _HOST_BATCH, _DEVICE_BATCH = 256, 1024
+"""The witnesses of a batch on the CPU, and on a device with memory of its own."""
 
 # An address of zcash-test-vectors.
 _ADDRESS = "aef180f6e34e354b888f81a6b13ea336ddb7a67bb09a0e68e9d3cfb39210831ea3a296ba09a922060fd38b"

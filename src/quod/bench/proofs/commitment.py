@@ -26,6 +26,7 @@ from quod.transcript.messages import ProofReader, ProofWriter
 from quod.transcript.transcript import Transcript
 
 _FIELDS = {"hyrax": "bn254.fr", "hyperkzg": "bn254.fr"}
+"""The default field of a scheme; of others `_FIELD`."""
 _FIELD = "m31.4"
 _TAU = 1 << 200
 
@@ -52,13 +53,11 @@ def _scheme(name: str, log2_size: int) -> Scheme:
 def _size_cases(
     device: AnyDevice, scheme: Scheme, field: FieldSpec, log2_size: int, count: int
 ) -> Iterator[Case]:
+    """Yield the cases of one size; `count` claims are opened."""
     table = random_elements(field.modulus, 1 << log2_size, seed=log2_size)
     resident_table = device.upload(table)
     drawn = words_to_elements(field, random_elements(field, count * log2_size, seed=count))
-    points = [
-        drawn[commitment_bytes : commitment_bytes + log2_size]
-        for commitment_bytes in range(0, count * log2_size, log2_size)
-    ]
+    points = [drawn[start : start + log2_size] for start in range(0, count * log2_size, log2_size)]
     claims = [Claim(tuple(point), _value(device, field, table, point)) for point in points]
     # Ligero's committer records its stages in a timeline.
     committer: Any = scheme.committer(device, field, log2_size, allow_bits=0)

@@ -179,6 +179,7 @@ def random_layers(
 
 
 def _with_draw(circuit: LayeredCircuit) -> tuple[LayeredCircuit, Draw]:
+    """Return a circuit with a function that draws random inputs; there are no public ones."""
     modulus, log_size = circuit.field, circuit.log_inputs
 
     def draw(instances: int) -> tuple[Words, Any]:

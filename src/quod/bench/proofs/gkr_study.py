@@ -57,11 +57,12 @@ def _gate(
 ) -> tuple[Any, Any]:  # fmt: skip
     """Return the entry to which gate i of all proofs adds, and the summand."""
     proof, gate = i // count, i % count
-    x, y, z = k.load(gates, gate * 3, 3)
-    value = mixed.base.carried(mixed.base.load(below, (proof << log_size) + y))
-    weight = mixed.extended.load(weights, (proof << log_size) + z)
+    first_input, second_input, output = k.load(gates, gate * 3, 3)
+    # `carried` gives an element the standard bounds that loops and branches require.
+    value = mixed.base.carried(mixed.base.load(below, (proof << log_size) + second_input))
+    weight = mixed.extended.load(weights, (proof << log_size) + output)
     summand = mixed.extended.carried(mixed.multiply(weight, value))
-    return (proof << log_size) + x, summand
+    return (proof << log_size) + first_input, summand
 
 
 @kernel
@@ -85,13 +86,13 @@ def add_under_locks(
         entry, summand = _gate(k, mixed, i, log_size, count, gates, below, weights)
         with k.while_(k.constant(1, types.u32)) as loop:
             loop.check(loop.carried != 0)
-            got = k.atomic_compare_exchange(locks, entry, 0, 1) == 0
-            with k.if_(got):
+            is_locked = k.atomic_compare_exchange(locks, entry, 0, 1) == 0
+            with k.if_(is_locked):
                 k.fence()
                 f.store(table, entry, f.carried(f.load(table, entry) + summand))
                 k.fence()
                 k.atomic_exchange(locks, entry, 0)
-            loop.next(k.select(got, k.constant(0, types.u32), 1))
+            loop.next(k.select(is_locked, k.constant(0, types.u32), 1))
 
 
 @kernel
@@ -111,8 +112,8 @@ def add_atomically(
     mixed, i = MixedField(k, field), k.global_id()
     with k.if_(i < n):
         entry, summand = _gate(k, mixed, i, log_size, count, gates, below, weights)
-        for place, word in enumerate(mixed.extended.to_words(summand)):
-            k.atomic_add(sums, entry * field.degree + place, word.cast(types.u64))
+        for coefficient, word in enumerate(mixed.extended.to_words(summand)):
+            k.atomic_add(sums, entry * field.degree + coefficient, word.cast(types.u64))
 
 
 @kernel
@@ -174,6 +175,7 @@ class _Study:
         self, recording: RecordingStream, definition: Any, count: int, *arguments: Any,
         **static: Any,
     ) -> None:  # fmt: skip
+        """Record a launch with one instance for each of `count` elements."""
         compiled = self._device.compile(definition, **static)
         recording.launch(compiled, -(-count // compiled.lanes), count, *arguments)
 
@@ -280,8 +282,8 @@ class _Study:
 
         def in_two_passes(recording: RecordingStream) -> None:
             source = tables
-            for number in range(n):
-                remaining = n - number
+            for round_index in range(n):
+                remaining = n - round_index
                 round_plan = SumcheckPlan(
                     device, shape, remaining, batch=batch, log_capacity=1, depth=1
                 )
@@ -300,13 +302,13 @@ class _Study:
                         finish_rounds, lanes=lanes, shape=shape, depth=1,
                         at_once=parts_at_once(groups, lanes),
                     ),
-                    batch, batch, n, number, groups, partial,
+                    batch, batch, n, round_index, groups, partial,
                     SumcheckMemory(equality, progress, proof),
                 )  # fmt: skip
-                target = folded[number % 2]
+                target = folded[round_index % 2]
                 self._launch(
-                    recording, fold_tables, 2 * batch << (remaining - 1), batch, n, number, source,
-                    progress, target, field=field,
+                    recording, fold_tables, 2 * batch << (remaining - 1), batch, n, round_index,
+                    source, progress, target, field=field,
                 )  # fmt: skip
                 source = target
             size = 2 * batch * 4 * field.words
@@ -353,8 +355,8 @@ class _Study:
             proofs_per_slot, proof_list = proofs // len(slots), []
             for first in range(0, len(slots), concurrent_slots):
                 running_slots = slots[first : first + concurrent_slots]
-                for number, slot in enumerate(running_slots, start=first):
-                    batch = slice(number * proofs_per_slot, (number + 1) * proofs_per_slot)
+                for slot_index, slot in enumerate(running_slots, start=first):
+                    batch = slice(slot_index * proofs_per_slot, (slot_index + 1) * proofs_per_slot)
                     slot.begin(statements[batch], tables[batch], transcript, None)
                 proof_list += [proof for slot in running_slots for proof in slot.finish(None)]
             return proof_list
@@ -425,7 +427,7 @@ def study_cases(
         ("ten layers, 2^12 gates", max(1, log_gates - 4), (1 << log_gates) // 20),
         ("ten layers of 2^12 gates", log_gates - 1, 1 << (log_gates - 1)),
     ):
-        kinds = dict.fromkeys(("add", "multiply"), gates_per_kind)
-        circuit = random_layers(field.modulus, 10, log_values, kinds)
+        gate_counts = dict.fromkeys(("add", "multiply"), gates_per_kind)
+        circuit = random_layers(field.modulus, 10, log_values, gate_counts)
         yield from study.schedules(circuit, name, fused)
     yield from study.pipelines(proofs)

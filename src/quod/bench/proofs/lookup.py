@@ -43,7 +43,7 @@ def cases(
 def drawn(
     device: AnyDevice, field: FieldSpec, columns: int, log2_size: int, bits: int, width: int
 ) -> LookupInputs:
-    """Draw random rows of a range, or of a table of tuples (multiples of their number)."""
+    """Draw random rows of a range, or of a table whose row i is (i, 2 * i, ..., width * i)."""
     generator = np.random.default_rng(log2_size)
 
     def row(numbers: np.ndarray[tuple[int], np.dtype[np.int64]]) -> list[Words]:

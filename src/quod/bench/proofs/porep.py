@@ -97,7 +97,10 @@ def _prove_in_sequence(key: ProvingKey | PartitionKey, witnesses: list[Witness])
 
 
 def _exposed_percent(job: Callable[[], None], recorder: KernelRecorder) -> float:
-    """Return the exposed share of copies in percent; it includes the first upload."""
+    """Return the percentage of a job's time in which copies run but no kernel does.
+
+    The first upload counts.
+    """
     recorder.begin()
     begin = perf_counter()
     job()
@@ -108,6 +111,7 @@ def _exposed_percent(job: Callable[[], None], recorder: KernelRecorder) -> float
 def _traced(
     key: ProvingKey | PartitionKey, witness: Witness, timeline: Timeline, *, quiet: bool
 ) -> None:
+    """Prove with a timeline, and print the figures of the GPU's stages."""
     key.prove(witness, timeline=timeline)
     figures = gpu_figures(timeline)
     note(", ".join(f"{name} {value:.1f}" for name, value in figures.items()), quiet=quiet)

@@ -234,6 +234,7 @@ _ERRORS = (
 
 
 def _run(command: list[str], arguments: tuple[str, ...], cache: str | None) -> str:
+    """Run a command, with the caches in a folder of its own if one is given; return its output."""
     environment = dict(os.environ)
     # Installed packages have bytecode, and a checkout keeps it after the first run.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)

@@ -117,6 +117,7 @@ def _finish_us(queue: JobQueue, workers: int, max_leases: int) -> float:
 def _claim_leases(
     queue: JobQueue, workers: int, max_leases: int
 ) -> tuple[list[list[Lease]], float]:
+    """Submit jobs and claim them by several workers; return the leases, and the seconds."""
     rounds = max(_JOBS // (workers * max_leases), 5)
     # At a higher priority than earlier jobs, some of which have a witness to delete.
     queue.submit_many([_submission(priority=9) for _ in range(workers * rounds * max_leases)])
@@ -130,6 +131,8 @@ def _claim_leases(
 
 
 def _finish_leases(queue: JobQueue, workers: int, leases: list[list[Lease]]) -> float:
+    """Finish the leases of all workers; return the seconds."""
+
     def worker(number: int) -> None:
         for lease in leases[number]:
             queue.finish(lease, _PROOF)

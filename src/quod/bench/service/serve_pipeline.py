@@ -207,6 +207,7 @@ class _Load:
         return rounds[call][what]
 
     def _submit(self, count: int) -> list[Job]:
+        """Submit jobs with the witness in the file; raises the error of a refused job."""
         body = path_body(self._folder, "w.wtns")
         payload = [payload_header(PayloadKind.PATH, [len(body)]), body]
         digest = hashlib.sha256(b"quod bench serve-pipeline").digest()
@@ -223,6 +224,7 @@ class _Load:
         return jobs
 
     def _wait_for_jobs(self, jobs: Sequence[Job]) -> list[Job]:
+        """Wait for jobs, and return them; ServiceError if one does not succeed."""
         ended_jobs = [self._queue.wait(job.id, timeout=_TIMEOUT_SECONDS)[0] for job in jobs]
         for job in ended_jobs:
             if job.state is not JobState.SUCCEEDED:
@@ -230,6 +232,7 @@ class _Load:
         return ended_jobs
 
     def _round(self, count: int) -> dict[str, float]:
+        """Prove `count` jobs submitted at once; return the figures by name."""
         self._records.clear()
         if self._recorder is not None:
             self._recorder.begin()
@@ -254,6 +257,7 @@ class _Load:
         }
 
     def _one_at_a_time(self, count: int) -> dict[str, float]:
+        """Prove jobs one after the other; return percentiles of latency without the stages."""
         latencies = []
         for _ in range(count):
             self._records.clear()
@@ -283,11 +287,11 @@ def _mean_batch_size(records: Sequence[StageRecord]) -> float:
     begins = sorted(
         (record.worker, record.begin) for record in records if record.stage is Stage.PROVE
     )
-    groups = 1 + sum(
+    batch_count = 1 + sum(
         other != worker or later - earlier > _CLOCK_TOLERANCE
         for (worker, earlier), (other, later) in pairwise(begins)
     )
-    return len(begins) / groups
+    return len(begins) / batch_count
 
 
 def _loop(key: ProvingKey, witnesses: Sequence[Witness]) -> float:

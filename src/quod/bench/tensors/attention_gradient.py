@@ -1,8 +1,7 @@
 """Benchmarks of attention gradients for queries, keys and values, against PyTorch.
 
 The forward pass is not measured: its results, which the gradient needs, are computed beforehand.
-The
-host does not wait between calls: Quod's are one graph, PyTorch's are queued on a stream.
+The host does not wait between calls: Quod's are one graph, PyTorch's are queued on a stream.
 """
 
 from __future__ import annotations
@@ -54,6 +53,7 @@ def cases(
 def _case(
     device: AnyDevice, against: str | None, shape: Shape, dtype: str, *, causal: bool
 ) -> Case:
+    """Prepare the gradient of one shape, and check its first result."""
     random = np.random.default_rng(math.prod(shape))
     arrays = [_normal(random, shape, dtype) for _ in range(4)]
     q, k, v, output_gradient = (device.upload(array) for array in arrays)
@@ -155,6 +155,7 @@ def _torch(
 def _called(
     torch: Any, arguments: tuple[Any, ...], calls: int, wait: Callable[[], None]
 ) -> Seconds:
+    """Compute PyTorch's gradients `calls` times; return the seconds."""
     wait()
     begin = perf_counter()
     for _ in range(calls):

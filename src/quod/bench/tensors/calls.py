@@ -32,6 +32,7 @@ Array = NDArray[Any]
 _BEYOND_CACHES = 1 << 28
 """A number of bytes larger than any cache."""
 _MAX_SETS = 256
+"""The maximum number of tensor sets through which calls cycle."""
 _MOVED, _MIN_CALLS, _MAX_CALLS = 1 << 30, 16, 1024
 """The bytes moved and the bounds on calls of a GPU submission, to make its overhead negligible."""
 
@@ -42,14 +43,17 @@ _CHECKED_ROWS = 64
 DTYPES = {"f32": np.float32, "f16": np.float16, "bf16": np.uint16}
 """The NumPy types of elements; types without one are stored as bits."""
 _RESULTS = {**DTYPES, "tf32": np.float32, "int8": np.int32, "e4m3": np.uint16}
+"""The NumPy types of results, which 8-bit products have wider than their operands."""
 _UNITS = {
     "f32": 2.0**-23, "f16": 2.0**-10, "bf16": 2.0**-7, "tf32": 2.0**-23, "int8": 0.0,
     "e4m3": 2.0**-7,
 }  # fmt: skip
+"""The unit in the last place of a result of about 1."""
 _SMALLEST = {
     "f32": 2.0**-149, "f16": 2.0**-24, "bf16": 2.0**-133, "tf32": 2.0**-149, "int8": 0.0,
     "e4m3": 2.0**-133,
 }  # fmt: skip
+"""The smallest positive number of the results' type."""
 
 
 def cases(
@@ -76,6 +80,7 @@ def cases(
 
 
 def _shape(text: str, axes: int) -> Shape:
+    """Parse sizes such as 8x8; one size stands for all axes."""
     words = text.split("x")
     if not all(word.isdecimal() and int(word) for word in words) or len(words) not in (1, axes):
         raise InputError(f"--shape must be {axes} sizes such as {'x'.join('8' * axes)}, not {text}")
@@ -87,16 +92,18 @@ def _case(
     device: AnyDevice, against: str | None, kind: str, operation: Operation, shape: Shape,
     dtype: str,
 ) -> Case:  # fmt: skip
+    """Prepare the calls of one kind and shape, and check the first result."""
     output_shape = operation.output(shape)
     generator = np.random.default_rng(math.prod(shape))
-    tensors = _Random(generator, shape, dtype)
-    tensor_sets = [tensors.of(operation)]
-    empty = np.full(math.prod(output_shape) * tensors.size, 0xFF, np.uint8).view(_RESULTS[dtype])
-    stored = [tensor_sets[0][at] for at in operation.stored] or [empty]
+    drawn = _Random(generator, shape, dtype)
+    tensor_sets = [drawn.of(operation)]
+    # Filled with 0xFF, so that elements that no kernel stores are wrong.
+    unwritten = np.full(math.prod(output_shape) * drawn.size, 0xFF, np.uint8).view(_RESULTS[dtype])
+    stored = [tensor_sets[0][at] for at in operation.stored] or [unwritten]
     moved_bytes = sum(array.nbytes for array in (*tensor_sets[0], *stored))
-    count = min(_MAX_SETS, -(-_BEYOND_CACHES // moved_bytes))
-    tensor_sets += [tensors.of(operation) for _ in range(count - 1)]
-    output_arrays = [] if operation.stored else [empty.reshape(output_shape)]
+    set_count = min(_MAX_SETS, -(-_BEYOND_CACHES // moved_bytes))
+    tensor_sets += [drawn.of(operation) for _ in range(set_count - 1)]
+    output_arrays = [] if operation.stored else [unwritten.reshape(output_shape)]
     # Copied, as results must not overwrite the peer's data, on a CPU either.
     memory = [
         [device.upload(array.copy()) for array in (*arrays, *output_arrays)]
@@ -114,9 +121,10 @@ def _case(
     output = np.empty(output_shape, _RESULTS[dtype])
     device.download(memory[0][operation.stored[0] if operation.stored else -1], output)
     check("this result", output, 1)
-    calls = count
+    calls = set_count
     if not in_host_memory(device):
-        calls *= -(-min(_MAX_CALLS, max(_MIN_CALLS, _MOVED // moved_bytes)) // count)
+        calls *= -(-min(_MAX_CALLS, max(_MIN_CALLS, _MOVED // moved_bytes)) // set_count)
+    # A multiply-add is two operations, hence the half of them below.
     operations = operation.flop(shape)
     run = _recorded(device, call, memory, calls, (moved_bytes, operations // 2))
     parameters: dict[str, Parameter] = {
@@ -159,6 +167,7 @@ class _Random:
         return [self._tensor(*kind_and_shape) for kind_and_shape in zip(kinds, shapes, strict=True)]
 
     def _tensor(self, kind: str, tensor_shape: Shape) -> Array:
+        """Draw a tensor of a kind; see `Operation.kinds`."""
         if kind == "classes":
             return self._generator.integers(self._classes, size=tensor_shape, dtype=np.int32)
         if kind == "order":

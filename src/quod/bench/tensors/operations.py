@@ -76,6 +76,7 @@ class Operation:
 
 
 def _gemm(kind: str, **overrides: Any) -> Operation:
+    """Return the product of a kind, in which t means that the operand is transposed."""
     transpose_a, transpose_b = (letter == "t" for letter in kind)
 
     def a_rows(rows: Any, a: Any) -> Any:
@@ -106,6 +107,7 @@ def _gemm(kind: str, **overrides: Any) -> Operation:
 
 
 def _tf32_of_torch(torch: Any, a: Any, b: Any) -> Any:
+    """Multiply in PyTorch with TF32, which is off otherwise."""
     torch.backends.cuda.matmul.allow_tf32 = True
     try:
         return torch.matmul(a, b.T)
@@ -181,6 +183,7 @@ def _attention_sizes(rows: Any, q: Any, k: Any, v: Any, *, causal: bool) -> Any:
 
 
 def _attention_error(rows: Any, q: Any, k: Any, v: Any, *, causal: bool) -> Any:
+    """Return the error bound of rows of attention; see `Operation.error`."""
     size = q.shape[-1]
     terms = _attention_sizes(rows, q, k, v, causal=causal)
     # Logits are sums of `size` products, of which few are large.
@@ -298,6 +301,7 @@ def _row_operation(vectors: int, **overrides: Any) -> Operation:
 
 
 def _activation(operands: int, **overrides: Any) -> Operation:
+    """Return an elementwise function of `operands` tensors."""
     return Operation(
         axes=2, inputs=lambda s: [s] * operands, output=lambda s: s,
         error=lambda rows, *arrays: 8 * np.prod([np.abs(array[rows]) for array in arrays], axis=0),
@@ -310,8 +314,8 @@ def _silu(rows: Any, x: Any) -> Any:
 
 
 def _gelu(rows: Any, x: Any) -> Any:
-    below = np.frompyfunc(lambda z: math.erfc(-z / math.sqrt(2)) / 2, 1, 1)(x[rows])
-    return x[rows] * below.astype(np.float64)
+    phi = np.frompyfunc(lambda z: math.erfc(-z / math.sqrt(2)) / 2, 1, 1)(x[rows])
+    return x[rows] * phi.astype(np.float64)
 
 
 def _gelu_tanh(rows: Any, x: Any) -> Any:
@@ -341,10 +345,12 @@ def _loss_error(rows: Any, x: Any, targets: Any) -> Any:
 
 @cache
 def _first_step(torch: Any, torch_device: Any) -> Any:
+    """Return the step count 1 on a PyTorch device, made before calls are recorded."""
     return torch.ones((), device=torch_device)
 
 
 def _adamw_of_torch(torch: Any, *state: Any) -> Any:
+    """Take PyTorch's fused step; return the parameters."""
     # The kernel of torch.optim.AdamW(fused=True), without its step counter.
     torch._fused_adamw_(
         *([tensor] for tensor in state), [], [_first_step(torch, state[0].device)], lr=1e-3,

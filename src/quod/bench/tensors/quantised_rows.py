@@ -88,9 +88,9 @@ def _check(matrix: QuantisedMatrix, blocks: Any, x: Any, options: dict[str, Any]
     values = dequantise(matrix.type_name, blocks[:_CHECKED_COLUMNS]).astype(np.float64)
     product = numbers(matrix.multiply(x, **options))[:, :_CHECKED_COLUMNS]
     rows = numbers(x)
-    size = np.abs(values).max() * np.abs(rows).sum(axis=1, keepdims=True)
+    bound = np.abs(values).max() * np.abs(rows).sum(axis=1, keepdims=True)
     tolerance = 1e-2 if options["activations"] != EXACT else 1e-5 if x.dtype == np.float32 else 1e-3
-    if not (np.abs(product - rows @ values.T) <= tolerance * size).all():
+    if not (np.abs(product - rows @ values.T) <= tolerance * bound).all():
         raise QuodError("a product with quantised weights is wrong; please report it")
 
 

@@ -62,6 +62,7 @@ def cases(
 
 
 def _shown(layout: ProductLayout | CoreLayout) -> dict[str, Parameter]:
+    """Return the parameters by which a row names the layout."""
     if isinstance(layout, CoreLayout):
         return {"lanes": layout.lanes, "rows": layout.rows, "slices": layout.slices}
     parameters: dict[str, Parameter] = {
@@ -108,9 +109,9 @@ def _check(
     values = dequantise(matrix.type_name, blocks[:_CHECKED_ROWS]).astype(np.float64)
     product = matrix.multiply(x, activations=activations)[:_CHECKED_ROWS]
     # An upper bound of all summands and minima.
-    size = np.abs(values).max() * np.abs(x).sum()
+    bound = np.abs(values).max() * np.abs(x).sum()
     tolerance = 1e-5 if activations == EXACT else 1e-2
-    if not (np.abs(product - values @ x) <= tolerance * size).all():
+    if not (np.abs(product - values @ x) <= tolerance * bound).all():
         raise QuodError("a product with quantised weights is wrong; please report it")
 
 

@@ -38,6 +38,7 @@ def lints_of(system: ConstraintSystem) -> list[Lint]:
 
 
 def _wire_lints(system: ConstraintSystem) -> Iterator[Lint]:
+    """Yield unused public inputs, and wires that no constraint uses."""
     used = _constrained_wires(system)
     hinted = set[int]()
     for step in system.steps:
@@ -66,10 +67,14 @@ def _constrained_wires(system: ConstraintSystem) -> set[int]:
 
 
 def _constraint_lints(system: ConstraintSystem) -> Iterator[Lint]:
+    """Yield constraints between constants, and constraints that repeat an earlier one."""
     seen: dict[tuple[object, ...], int] = {}
     for row in range(len(system.row_paths)):
         sides = [
-            frozenset((wire, k % system.prime) for wire, k in zip(*system.row(matrix, row)))
+            frozenset(
+                (wire, coefficient % system.prime)
+                for wire, coefficient in zip(*system.row(matrix, row))
+            )
             for matrix in range(3)
         ]
         path = path_name(system, system.row_paths[row])

@@ -52,7 +52,7 @@ class Accepted:
 def tampered(system: ConstraintSystem, count: int, inputs: Inputs, *, seed: int) -> list[Accepted]:
     """Change `count` wires, chosen by the seed, and return the changes that the circuit accepts.
 
-    UnsatisfiedError if the unchanged witness fails already. See `Circuit.tamper`.
+    Raises UnsatisfiedError if the unchanged witness fails. See `Circuit.tamper`.
     """
     wire_values = input_values(system.inputs, inputs, system.prime)
     honest = replayed(system, wire_values)
@@ -108,6 +108,7 @@ def _trial_values(before: int, prime: int, generator: random.Random) -> list[int
 def _accepted(
     system: ConstraintSystem, wire: int, honest: list[int], changed: list[int]
 ) -> Accepted:
+    """Describe a changed witness that the circuit accepts."""
     names = tuple(
         name
         for index, name in enumerate(system.public_names, start=1)

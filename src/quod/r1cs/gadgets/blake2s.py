@@ -41,6 +41,7 @@ def blake2s_hash(
     if len(bits) % 8:
         raise InputError("the message of BLAKE2s must be whole bytes")
     numbers = start_words()
+    # RFC 7693's parameter block: fan-out and depth of 1, no key, a digest of 32 bytes.
     numbers[0] ^= 0x01010000 ^ 32
     numbers[6] ^= int.from_bytes(person[:4], "little")
     numbers[7] ^= int.from_bytes(person[4:], "little")
@@ -57,12 +58,14 @@ def blake2s_hash(
 
 
 def _boolean(bit: Signal) -> Boolean:
+    """Return a constant bit as bool, any other signal unchanged."""
     return bit if bit.constant not in (0, 1) else bool(bit.constant)
 
 
 def _compress(
     system: ConstraintSystem, state: list[Word], words: list[Word], bytes_so_far: int, is_last: bool
 ) -> list[Word]:
+    """Apply the compression function F of RFC 7693 to a state and a block of 16 words."""
     constant_words = start_words()
     constant_words[4] ^= bytes_so_far & 0xFFFFFFFF
     constant_words[5] ^= bytes_so_far >> _WORD
@@ -72,11 +75,11 @@ def _compress(
     with system.namespace("rounds"):
         for order in ORDER[:_ROUNDS]:
             for index, (a, b, c, d) in enumerate(STEPS):
-                for word, (first, second) in enumerate(((16, 12), (8, 7))):
-                    v[a] = equalities.total([v[a], v[b], words[order[2 * index + word]]])
-                    v[d] = _exclusive_or_rotated(system, v[d], v[a], first)
+                for half, (d_rotation, b_rotation) in enumerate(((16, 12), (8, 7))):
+                    v[a] = equalities.total([v[a], v[b], words[order[2 * index + half]]])
+                    v[d] = _exclusive_or_rotated(system, v[d], v[a], d_rotation)
                     v[c] = equalities.total([v[c], v[d]])
-                    v[b] = _exclusive_or_rotated(system, v[b], v[c], second)
+                    v[b] = _exclusive_or_rotated(system, v[b], v[c], b_rotation)
         equalities.flush()
     with system.namespace("state"):
         return [

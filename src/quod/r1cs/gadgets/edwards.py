@@ -49,10 +49,11 @@ Point = CurvePoint | EdwardsPair
 """A point of the curve: signals known to be on the curve, or two int, which are checked."""
 
 _WINDOW = 2
+"""Bits of a window of `EdwardsPoints.multiply`."""
 
 
 class EdwardsPoints:
-    """The points of a curve, ``EDWARDS["baby_jubjub"]`` over BN254, in one system.
+    """The points of a curve, such as ``EDWARDS["baby_jubjub"]`` over BN254, in one system.
 
     Raises MismatchError for a system over another field. Methods raise InputError unless a point is
     a pair of signals or int, for signals that are not known to be on the curve, and for constant
@@ -209,6 +210,7 @@ class EdwardsPoints:
             table = [(0, 1)]
             for _ in range(1 << len(window)):
                 table.append(group.add(table[-1], base))
+            # The last entry is the base of the next window: 2**len(window) times this base.
             base = table.pop()
             x, y = look_up(self.system, window, [[p[0] for p in table], [p[1] for p in table]])
             chosen = CurvePoint(x, y)

@@ -12,6 +12,7 @@ from quod.validation import in_order, whole_number
 
 hide_frames_of(__file__)
 _MAX_BITS = 16
+"""The limit of bits of an index, for tables of a reasonable size."""
 
 
 def choose(system: ConstraintSystem, bits: Sequence[Operand], values: Sequence[Operand]) -> Signal:

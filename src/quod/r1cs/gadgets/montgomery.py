@@ -143,6 +143,7 @@ class MontgomeryPoints:
             signed = MontgomeryPoint(base.u, system.multiply(2 * bit - 1, base.v))
             total = signed if total is None else self.add(total, signed, distinct=True)
         assert total is not None
+        # The digits give the number with bit 0 set, so the point is subtracted if it is not.
         result = edwards.add(
             self.to_edwards(total, nonzero=True),
             edwards.select(low[0], edwards.neutral, edwards.negate(point)),

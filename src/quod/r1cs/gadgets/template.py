@@ -95,5 +95,6 @@ class Template:
 
 
 def _rows(matrix: SparseMatrix, field: Modulus) -> list[list[tuple[int, int]]]:
+    """Return the terms (wire, coefficient) of each row of a matrix."""
     terms = list(zip(matrix.column.tolist(), words_to_integers(field, matrix.value), strict=True))
     return [terms[start:end] for start, end in pairwise(matrix.row_ptr.tolist())]

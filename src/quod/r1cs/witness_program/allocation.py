@@ -57,6 +57,7 @@ def allocated(
 
 
 def _reads(code: Sequence[int], terms: Sequence[int], index: int) -> Sequence[int]:
+    """Return the registers that an instruction reads."""
     op, _, a, b = code[4 * index : 4 * index + 4]
     if op in _BINARY:
         return a, b

@@ -65,6 +65,7 @@ def _digest(inputs: Any) -> bytes:
 
 
 def _described(step: Step) -> tuple[object, ...]:
+    """Return the parts of a step that lowering reads, as values that can be hashed."""
     if type(step) is Solve:
         return "solve", step.wire, step.row, step.side
     if type(step) is Bit:
@@ -83,14 +84,14 @@ def program_parts(
     program: Program, system: ConstraintSystem
 ) -> tuple[dict[str, Any], list[NDArray[Any]]]:
     """Return a program as a JSON value and arrays for `pack`; hints become indices of hints."""
-    numbers = {
+    hint_indices = {
         id(step): index for index, step in enumerate(s for s in system.steps if type(s) is Hint)
     }
     facts = {
         "registers": program.registers, "element_wires": program.element_wires,
         "bit_wires": program.bit_wires, "elements": program.elements,
         "stretches": program.stretches,
-        "calls": [[numbers[id(c.hint)], c.arguments, c.results] for c in program.calls],
+        "calls": [[hint_indices[id(c.hint)], c.arguments, c.results] for c in program.calls],
     }  # fmt: skip
     coefficients = integers_to_words(system.field, program.coefficients)
     return facts, [program.instructions, program.terms, program.outputs, coefficients]

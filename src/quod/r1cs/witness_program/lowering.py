@@ -56,6 +56,7 @@ class _Lowering:
         self._inputs()
 
     def _inputs(self) -> None:
+        """Emit an instruction for each input wire."""
         self.element_wires: list[int] = []
         self.bit_wires: list[int] = []
         for declaration in self.system.inputs.values():
@@ -117,6 +118,7 @@ class _Lowering:
         return ZERO_REGISTER if total is None else total
 
     def _sum_of(self, terms: Sequence[tuple[int, int]]) -> int:
+        """Return the register of a sum that one LINEAR instruction computes."""
         key = tuple([value for term in terms for value in term])
         if (sum_register := self.shared_registers.get(key)) is None:
             start = len(self.terms) // 2
@@ -200,11 +202,13 @@ class _Lowering:
                 self._set(wire, self.emit(Op.INPUT, element, 0), _EMPTY)
 
     def _set(self, wire: int, numerator: int, denominator: Monomial) -> None:
+        """Record the fraction of a wire."""
         self.numerators[wire] = numerator
         if denominator:
             self.denominators[wire] = denominator
 
     def _solved(self, step: Solve) -> Fraction:
+        """Return the fraction of the wire that a row determines; its divisor is recorded."""
         system, prime = self.system, self.prime
         rows = [system.row(side, step.row) for side in range(3)]
         wires, coefficients = rows[step.side]
@@ -270,20 +274,21 @@ class _Lowering:
         open_wires = list(self.or_zero.items())
         guards += [(self.emit(Op.GUARD, register, 0), register) for _, register in open_wires]
         if guards:
+            # Montgomery's trick: invert the product of all guards, then multiply out each factor.
             prefixes = [guards[0][0]]
             for guard, _ in guards[1:]:
                 prefixes.append(self.emit(Op.MULTIPLY, prefixes[-1], guard))
             inverse = self.emit(Op.INVERT, prefixes[-1], 0)
-            inverses = []
+            reciprocals = []
             for index in reversed(range(1, len(guards))):
-                inverses.append(self.emit(Op.MULTIPLY, inverse, prefixes[index - 1]))
+                reciprocals.append(self.emit(Op.MULTIPLY, inverse, prefixes[index - 1]))
                 inverse = self.emit(Op.MULTIPLY, inverse, guards[index][0])
-            inverses.append(inverse)
-            inverses.reverse()
-            for divisor, reciprocal in zip(self.divisors, inverses, strict=False):
+            reciprocals.append(inverse)
+            reciprocals.reverse()
+            for divisor, reciprocal in zip(self.divisors, reciprocals, strict=False):
                 self.inverses[divisor] = reciprocal
             for (wire, register), reciprocal_or_zero in zip(
-                open_wires, inverses[len(self.divisors) :], strict=True
+                open_wires, reciprocals[len(self.divisors) :], strict=True
             ):
                 self._set(wire, self.emit(Op.UNLESS_ZERO, register, reciprocal_or_zero), _EMPTY)
         self.divisors.clear()
@@ -334,6 +339,7 @@ def _constant(wires: Sequence[int], coefficients: Sequence[int]) -> int | None:
 
 
 def _times(left: Monomial, right: Monomial) -> Monomial:
+    """Return the product of two products of divisors."""
     if not left or not right:
         return left or right
     exponents = dict(left)
@@ -353,6 +359,7 @@ def _common(left: Monomial, right: Monomial) -> Monomial:
 
 
 def _quotient(dividend: Monomial, divisor: Monomial) -> Monomial:
+    """Return a product of divisors divided by one of its factors."""
     if not divisor:
         return dividend
     exponents = dict(dividend)

@@ -98,6 +98,7 @@ def hinted(hint: Hint, arguments: list[int], prime: int) -> Sequence[int]:
 
 
 def _value(system: ConstraintSystem, signal: Signal, values: list[int]) -> int:
+    """Evaluate a signal."""
     return _total(signal.wires, signal.coefficients, values) % system.prime
 
 

@@ -73,9 +73,9 @@ def _normal(k: Builder, x: Value) -> tuple[Value, Value]:
     exponent = k.constant(_TAIL[0], f32)
     for coefficient in _TAIL[1:]:
         exponent = exponent * t + coefficient
-    half = magnitude * magnitude * (-0.5 * LOG2_E)
-    tail = t * k.exp2(exponent + half)
-    return k.select(x < 0.0, tail, 1.0 - tail), k.exp2(half)
+    bell_exponent = magnitude * magnitude * (-0.5 * LOG2_E)
+    tail = t * k.exp2(exponent + bell_exponent)
+    return k.select(x < 0.0, tail, 1.0 - tail), k.exp2(bell_exponent)
 
 
 def gelu(k: Builder, x: Value) -> list[Value]:
@@ -90,7 +90,9 @@ def _gelu_backward(k: Builder, gradient: Value, x: Value) -> list[Value]:
 
 
 _TANH = 2 * math.sqrt(2 / math.pi)
+"""Twice the factor sqrt(2 / pi), since (1 + tanh(u)) / 2 is sigmoid(2 * u)."""
 _CUBE = 0.044715
+"""The coefficient of x**3 in the argument of tanh."""
 
 
 def _gelu_tanh(k: Builder, x: Value) -> list[Value]:
@@ -120,6 +122,7 @@ _ROWS: dict[str, tuple[Function, str, str]] = {
     "swiglu": (_swiglu, "gate up", "y"),
     "swiglu_backward": (_swiglu_backward, "gradient gate up", "gate_gradient up_gradient"),
 }
+"""By name: the function, and the names of the tensors that are read and stored."""
 
 ACTIVATIONS = {
     name: {

@@ -65,7 +65,7 @@ def swiglu_backward(
 ) -> tuple[Any, Any]:  # fmt: skip
     """Return the gradients of `gate` and `up`, where `gradient` is that of swiglu(gate, up).
 
-    The two of `out` may be the memory of two arguments.
+    The two tensors of `out` may occupy the memory of two of the arguments.
     """
     results("gate and up", 2, out)
     inputs = {"gradient": gradient, "gate": gate, "up": up}
@@ -83,6 +83,7 @@ def _gelu(approximate: object) -> str:
 def _run_single(
     device: DeviceChoice, name: str, inputs: Mapping[str, Given], out: Given | None
 ) -> Any:
+    """Run an activation with one result."""
     outs = None if out is None else [out]
     return _run(resolve_device(device), name, inputs, ("out",), outs)[0]
 
@@ -91,6 +92,7 @@ def _run(
     device: AnyDevice, name: str, inputs: Mapping[str, Given], names: Sequence[str],
     outs: Sequence[Given] | None,
 ) -> Sequence[Any]:  # fmt: skip
+    """Run an activation; the last input determines the type and shape of all tensors."""
     model_name, model_value = list(inputs.items())[-1]
     model = tensor(device, model_name, model_value)
     input_tensors = [

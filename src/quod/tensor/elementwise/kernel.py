@@ -48,19 +48,20 @@ def flat_kernel(
         scalar_count = len(numbers.split())
         first_pointer = scalar_count + len(lengths)
         scalars = [*operands[:scalar_count]]
-        for vector, length in zip(operands[scalar_count:first_pointer], lengths, strict=True):
-            scalars += [vector[index] for index in range(length)]
+        for f32_vector, length in zip(operands[scalar_count:first_pointer], lengths, strict=True):
+            scalars += [f32_vector[index] for index in range(length)]
         pointers = dict(zip(memory, operands[first_pointer:], strict=True))
         size = plan.lanes * plan.batch
         base = k.workgroup_id() * (size * plan.steps)
         tensors = {name: _Tensor(k, pointers[name], plan.vector, base) for name in memory}
 
         def step(start: Value, *, full: bool) -> None:
+            """Process the accesses of a step, which are all in range if `full`."""
             for access in range(plan.batch):
                 index = start + (access * plan.lanes + k.local_id())
                 read_index = index if full else k.minimum(base + index, count - 1) - base
                 values = [tensors[name].load(read_index) for name in read]
-                outputs = [function(k, *scalars, *name) for name in zip(*values, strict=True)]
+                outputs = [function(k, *scalars, *inputs) for inputs in zip(*values, strict=True)]
                 if full:
                     _store(tensors, stored, index, outputs)
                     continue

@@ -13,6 +13,7 @@ from quod.tensor.arrays import Tensor
 from quod.tensor.rows.plan import plan_elements
 
 _MAX_ACCESSES = (1 << 31) - 1
+"""The limit of accesses of a tensor, which kernels count in 32-bit words."""
 
 
 def launch_flat(

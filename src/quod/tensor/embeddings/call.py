@@ -19,6 +19,7 @@ from quod.tensor.rows.plan import plan_groups, widest
 from quod.validation import whole_number
 
 _MOST = (1 << 31) - 1
+"""The limit of indices and of rows of a table, which kernels count in 32-bit words."""
 
 
 def embedding(
@@ -95,6 +96,10 @@ def embedding_backward(
 def _add_up(
     device: AnyDevice, gradient_tensor: Tensor, row_indices: Array, rows: int, out_tensor: Tensor
 ) -> None:
+    """Store, in each row of the table's gradient, the sum of the rows that selected it.
+
+    Sums of more than SLAB rows are first taken per slab, in f32, and these are summed in turn.
+    """
     order = np.argsort(row_indices, kind="stable")
     counts = np.bincount(row_indices, minlength=rows)
     starts = np.cumsum(counts) - counts
@@ -135,14 +140,13 @@ def _launch(
     device: AnyDevice, out_tensor: Tensor, source: Any, element: Type, order: Any,
     spans: tuple[Array, Array], targets: Array, memory: Any, stored: Type | None = None,
 ) -> None:  # fmt: skip
+    """Sum rows order[begin:end] of `source` for each span; row targets[i] of `memory` is sum i."""
     stored = stored or out_tensor.element
     plan = plan_columns(device, f32, out_tensor.columns)
     compiled = device.compile(
         EMBEDDING_SUMS[element, stored], lanes=plan.lanes, element=element, stored=stored, plan=plan
     )
-    lists = [
-        device.upload(np.asarray(u32_list, np.uint32)) for u32_list in (order, *spans, targets)
-    ]
+    lists = [device.upload(np.asarray(array, np.uint32)) for array in (order, *spans, targets)]
     groups, width = (
         plan.blocks(out_tensor.columns) * len(targets),
         out_tensor.columns // plan.vector,

@@ -92,6 +92,7 @@ def _run(
     device: AnyDevice, name: str, x: Given, table: Given, pairs: Pairs, axis: int,
     out: Given | None, sign: float,
 ) -> Any:  # fmt: skip
+    """Rotate by the angles of the table times `sign`."""
     choice("pairs", pairs, ("halves", "interleaved"))
     source, angles = tensor(device, name, x), tensor(device, "table", table)
     if len(source.shape) < 2:
@@ -121,6 +122,7 @@ def _run(
 
 
 def _check_table(x: Tensor, table: Tensor, token_axis: int) -> None:
+    """Raise InputError unless the table's type and shape fit `x`; see `rope`."""
     if x.columns % 2:
         raise InputError(f"{x.name} must have rows of even length, not {x.text}")
     leading_shapes = (x.shape[token_axis : token_axis + 1], x.shape[: token_axis + 1])

@@ -23,7 +23,7 @@ def attention(
     """Return softmax(scale * q k^T) v of each head, in `out` or in new memory.
 
     `q` has the shape (..., heads, queries, size), `k` and `v` (..., kv_heads, keys, size), with the
-    same leading axes, which number the sequences. kv_heads divides heads; heads / kv_heads adjacent
+    same leading axes, which index the sequences. kv_heads divides heads; heads / kv_heads adjacent
     query heads share a key head. `size` is at most 256. All tensors have the same type, f32, f16 or
     bf16, and are contiguous in C order, as in `softmax`; sums are f32, and a result is rounded
     once. `scale` is positive, by default 1 / sqrt(size). With `causal`, query i sees the keys up to
@@ -44,11 +44,11 @@ def attention(
     target, out_tensor, sums = results_of(device, q, inputs.q, inputs.tensors, log_sums, out)
     if not math.prod(inputs.q.shape):
         return target
-    element, (queries, keys, head) = inputs.q.element, inputs.sizes
+    element, (queries, keys, size) = inputs.q.element, inputs.sizes
     form = AttentionForm(inputs.causal, inputs.lengths is not None, sums is not None)
     head_count = math.prod(inputs.q.shape[:-2])
     plan = plan_attention(
-        device, element, queries, head, head_count, uniform=keys > 0 and not form.lengths
+        device, element, queries, size, head_count, uniform=keys > 0 and not form.lengths
     )  # fmt: skip
     if isinstance(plan, WarpgroupPlan):
         _by_warpgroups(device, inputs, plan, form, out_tensor, sums)
@@ -60,7 +60,7 @@ def attention(
     memory = [*inputs.memory(), out_tensor.memory, *([] if sums is None else [sums.memory])]
     groups = -(-queries // plan.tile[0]) * head_count
     device.launch(
-        compiled, groups, queries, keys, head, inputs.heads, inputs.shared_by,
+        compiled, groups, queries, keys, size, inputs.heads, inputs.shared_by,
         inputs.scale * LOG2_E, *memory,
     )  # fmt: skip
     return target
@@ -70,13 +70,14 @@ def _by_warpgroups(
     device: Any, heads: Heads, plan: WarpgroupPlan, form: AttentionForm, out_tensor: Tensor,
     sums: Tensor | None,
 ) -> None:  # fmt: skip
-    element, (queries, keys, head) = heads.q.element, heads.sizes
+    """Launch the kernel on warpgroups, with tensor maps for tiles of queries, keys and values."""
+    element, (queries, keys, size) = heads.q.element, heads.sizes
     head_count = math.prod(heads.q.shape[:-2])
     memory = [reached(device, array) for array in heads.memory()]
     rows, columns = plan.tile
     maps = device.tensor_maps((
-        TiledMemory(memory[0].address, head_count, queries, head, rows),
-        *(TiledMemory(array.address, heads.of_keys, keys, head, columns) for array in memory[1:]),
+        TiledMemory(memory[0].address, head_count, queries, size, rows),
+        *(TiledMemory(array.address, heads.of_keys, keys, size, columns) for array in memory[1:]),
     ))  # fmt: skip
     compiled = device.compile(
         WARPGROUP_ATTENTION[element, form.sums],
@@ -88,5 +89,5 @@ def _by_warpgroups(
     results = [out_tensor.memory, *([] if sums is None else [sums.memory])]
     device.launch(
         compiled, -(-queries // rows) * head_count, queries, keys, head_count, heads.shared_by,
-        heads_together(keys, head, heads.shared_by), heads.scale * LOG2_E, maps, *memory, *results,
+        heads_together(keys, size, heads.shared_by), heads.scale * LOG2_E, maps, *memory, *results,
     )  # fmt: skip

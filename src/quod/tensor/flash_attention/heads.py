@@ -90,7 +90,7 @@ def heads_of(
         raise InputError(
             f"q must have at least the axes (heads, queries, size), not {queries.text}"
         )
-    leading, (heads, count, size) = queries.shape[:-3], queries.shape[-3:]
+    leading, (heads, query_count, size) = queries.shape[:-3], queries.shape[-3:]
     matches = keys.element is queries.element and len(keys.shape) == len(queries.shape)
     if not matches or keys.shape[:-3] != leading or keys.columns != size:
         expected_shape = ", ".join(map(str, (*leading, "kv_heads", "keys", size)))
@@ -101,9 +101,10 @@ def heads_of(
         raise InputError(f"k has {keys.shape[-3]} heads, but must divide the {heads} heads of q")
     if not 0 < size <= LARGEST_HEAD:
         raise InputError(f"q has heads of {size} elements; the range is 1 to {LARGEST_HEAD}")
-    if max(count, keys.shape[-2]) > _MAX_LINES:
+    if max(query_count, keys.shape[-2]) > _MAX_LINES:
         raise InputError(
-            f"q has {count} queries and k has {keys.shape[-2]} keys; the limit is {_MAX_LINES}"
+            f"q has {query_count} queries and k has {keys.shape[-2]} keys; the limit is "
+            f"{_MAX_LINES}"
         )
     values = like(device, "v", v, keys)
     key_counts = None

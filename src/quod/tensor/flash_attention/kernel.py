@@ -165,13 +165,14 @@ def _attention(
 
 
 def _in_tiles(k: Builder, element: Type, plan: TilePlan, work: _Work) -> None:
+    """Compute a tile without tensor cores; see `_attention` for the algorithm."""
     sequence, first_query = work.sequence, work.first
-    of_q = Lines(work.q, sequence.queries)
-    of_keys, of_values = (Lines(operand, sequence.keys) for operand in (work.keys, work.values))
+    query_lines = Lines(work.q, sequence.queries)
+    key_lines, value_lines = (Lines(operand, sequence.keys) for operand in (work.keys, work.values))
     tile = Tile(k, element, plan, work.size)
     query_buffer, sums = tile.turned_room(), tile.sums()
     sums.clear()
-    transposed_queries = tile.turned(of_q, first_query, query_buffer)
+    transposed_queries = tile.turned(query_lines, first_query, query_buffer)
     last_query = sequence.queries - 1
     seen = [
         sequence.seen(k.minimum(first_query + tile.row(row_index), last_query))
@@ -182,7 +183,7 @@ def _in_tiles(k: Builder, element: Type, plan: TilePlan, work: _Work) -> None:
     initial = [least] * plan.rows, [zero] * plan.rows, sums
     with k.range(k.constant(0, u32), stop, tile.columns, carry=initial) as loop:
         old_tops, totals, sums = loop.carried
-        products = tile.products(transposed_queries, of_keys, loop.index)
+        products = tile.products(transposed_queries, key_lines, loop.index)
         visible = tile.visible(loop.index, seen)
         logits = [
             [k.select(inside, x * work.factor, least) for inside, x in zip(*row, strict=True)]
@@ -203,7 +204,7 @@ def _in_tiles(k: Builder, element: Type, plan: TilePlan, work: _Work) -> None:
         ]
         tile.weigh(weights)
         mask = sequence.mask(tile, loop.index, first_query, seen)
-        loop.next((tops, totals, tile.add(sums, of_values, loop.index, scales, mask=mask)))
+        loop.next((tops, totals, tile.add(sums, value_lines, loop.index, scales, mask=mask)))
     tops, totals, sums = loop.results
     k.barrier()
     totals = tile.combined(totals, operator.add)
@@ -227,6 +228,7 @@ def log_sum(k: Builder, top: Value, total: Value) -> Value:
 
 
 def _on_cores(k: Builder, element: Type, plan: CoreTilePlan, work: _Work) -> None:
+    """Compute a tile on tensor cores, and recompute sums that masked keys made NaN."""
     sequence, first_query = work.sequence, work.first
     stop = sequence.seen(k.minimum(first_query + (plan.tile[0] - 1), sequence.queries - 1))
     state = Attention(

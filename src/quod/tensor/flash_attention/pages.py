@@ -63,7 +63,7 @@ def paged_attention(
     factor = 1 / math.sqrt(size) if scale is None else positive("scale", scale)
     read = (queries, *pages.tensors)
     target, out_tensor, sums = results_of(device, q, queries, read, log_sums, out)
-    split = parts_of(parts)
+    part_count = parts_of(parts)
     pages.check_used()
     form = DecodeForm(causal, True, sums is not None, page_size=pages.size)
     memory = [each.memory for each in (queries, pages.keys, pages.values, pages.lengths)]
@@ -72,7 +72,7 @@ def paged_attention(
     call = Decoding(
         queries, count, pages.most * pages.size, pages.heads, form, factor, memory, pages.count
     )
-    call.launch(device, out_tensor, sums, split)
+    call.launch(device, out_tensor, sums, part_count)
     return target
 
 
@@ -211,6 +211,7 @@ class _Pages:
             raise InputError(f"table assigns slot {slot} of page {page} to two new keys")
 
     def _check_entries(self, wrong: Array) -> None:
+        """Raise InputError, naming the first, if an entry of the table is marked wrong."""
         if wrong.any():
             row, column = map(int, np.argwhere(wrong)[0])
             raise InputError(

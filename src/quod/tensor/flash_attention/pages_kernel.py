@@ -31,9 +31,9 @@ def _append_to_pages(
     The key i is lengths[s] - tokens + t. Nothing is stored if i is negative or exceeds the table's
     row, or if the page is out of range.
     """
-    size = element.bytes * plan.vector
-    unit = u32 if size % 4 == 0 else u16
-    words = size // unit.bytes
+    access_bytes = element.bytes * plan.vector
+    unit = u32 if access_bytes % 4 == 0 else u16
+    words = access_bytes // unit.bytes
     with own_rows(k, plan, rows) as loop:
         token, head = loop.index % tokens, loop.index // tokens
         sequence, head = head // heads, head % heads

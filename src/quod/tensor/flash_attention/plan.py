@@ -270,6 +270,7 @@ def plan_attention(
     shared_limit = machine.shared_bytes_limit
     warpgroup_plan = WARPGROUP_PLANS.get(head)
     if warpgroup_plan is not None and uniform and machine.has(Capability.WARPGROUPS):
+        # At least half of the multiprocessors get a tile.
         fills_device = 2 * -(-queries // warpgroup_plan.tile[0]) * heads >= device.multiprocessors
         if fills_device and warpgroup_plan.shared_bytes < shared_limit:
             return warpgroup_plan
@@ -336,9 +337,11 @@ def plan_tiles(
         size = -(-head // lanes) * lanes
         return TilePlan(lanes, 1, rows, columns, size, size, columns, 1, held=False)
     vector = widest(element, head, _MAX_VECTOR)
-    is_limited = machine.has(Capability.SHORT_KERNELS)
+    needs_short_kernels = machine.has(Capability.SHORT_KERNELS)
     size = -(-head // _CHUNK) * _CHUNK
-    for lanes, across, rows, columns in _SMALL_TILES if is_limited else (*_TILES, *_SMALL_TILES):
+    for lanes, across, rows, columns in (
+        _SMALL_TILES if needs_short_kernels else (*_TILES, *_SMALL_TILES)
+    ):
         access_width = min(vector, _CHUNK // across)
         plan = TilePlan(lanes, across, rows, columns, size, _CHUNK, _CHUNK, access_width, held=True)
         shared_limit = device.machine(lanes).shared_bytes_limit

@@ -86,6 +86,7 @@ class PlainSums:
         return results
 
     def _recompute_row(self, sums: Sequence[Value], row: RowPairs) -> list[Value]:
+        """Return a row's sums; those that are NaN are computed again if the row allows it."""
         k = self._k
         total = reduce(operator.add, sums)
         with k.if_(row.is_recomputed & (total != total)) as branch:

@@ -214,12 +214,14 @@ class Attention:
         return SoftmaxState(tops, totals, state.sums)
 
     def _loop(self, begin: Value, end: Value, state: SoftmaxState, *, masked: bool) -> SoftmaxState:
+        """Add the tiles of keys from `begin` to `end` - 1 to a state."""
         with self._k.range(begin, end, carry=(state.tops, state.totals, state.sums)) as loop:
-            following = self._step(loop.index, SoftmaxState(*loop.carried), masked=masked)
-            loop.next((following.tops, following.totals, following.sums))
+            new_state = self._step(loop.index, SoftmaxState(*loop.carried), masked=masked)
+            loop.next((new_state.tops, new_state.totals, new_state.sums))
         return SoftmaxState(*loop.results)
 
     def _copy(self, step: Value) -> None:
+        """Start the copies of a step's tiles of keys and values."""
         stage = step & (self._plan.stages - 1)
         for tiles in (self._keys, self._values):
             tiles.copy(step * self._plan.keys, stage)
@@ -262,6 +264,7 @@ class Attention:
             )
 
     def _load_queries(self, depth_index: int) -> list[Values]:
+        """Load the queries' matrices of 16 elements of a head, one for every 16 queries."""
         return [
             self._queries.matrices(self._query_offset, 0, depth_index, row_block)
             for row_block in range(self._row_blocks)
@@ -364,6 +367,7 @@ class Attention:
             row_powers.append(powers)
             new_totals.append(reduce(operator.add, powers, totals[row_half]))
         pack = k.pack_f16 if self._element is f16 else k.pack_bf16
+        # The four words of a left factor are two rows, of eight keys and of the next eight.
         packed_weights: list[Values] = [
             tuple(
                 pack(*row_powers[word % 2][key_block * 4 + word // 2 * 2 :][:2])

@@ -56,6 +56,7 @@ class Tile:
         self._word = u64 if k.machine.has(Capability.U64) else u32
         self._vectors = k.machine.has(Capability.VECTOR_LANES)
         self.rows, self.columns = plan.tile
+        # The instance's position among those that divide the rows, and those that divide the lines.
         self._row_slot, self._column_slot = k.local_id(), k.constant(0, u32)
         if plan.across > 1:
             self._row_slot, self._column_slot = (
@@ -87,6 +88,7 @@ class Tile:
         return list(self._k.load(buffer, start + self.row(0), self._plan.rows))
 
     def _store_rows(self, buffer: Value, line: Value, values: Sequence[Value]) -> None:
+        """Store one value per row of the instance in a line; inverse of `_load_rows`."""
         start = line * self.rows
         if self._vectors:
             for row_index, value in enumerate(values):
@@ -244,6 +246,7 @@ class Tile:
     def _add_chunk(
         self, sums: Values, start: Value, scales: Sequence[Value] | None, mask: Mask | None
     ) -> Values:
+        """Scale a panel of sums, and add the weighted lines; only tiles at an edge are masked."""
         width = self._plan.panel // self._plan.across
         if scales is not None:
             sums = tuple(value * scales[index // width] for index, value in enumerate(sums))
@@ -271,9 +274,9 @@ class Tile:
                     k, row_weights, k.load(self._buffer, offset, width), totals
                 )
                 if mask is not None:
-                    seen = [mask.inside(row, line) for row in range(plan.rows)]
+                    visible = [mask.inside(row, line) for row in range(plan.rows)]
                     new_totals = tuple(
-                        k.select(seen[index // width], new, old)
+                        k.select(visible[index // width], new, old)
                         for index, (new, old) in enumerate(zip(new_totals, totals, strict=True))
                     )
                 totals = new_totals

@@ -23,9 +23,11 @@ from quod.tensor.flash_attention.warpgroups import (
 from quod.tensor.rows.exponentials import LEAST
 
 _MULTIPLIERS = 2
+"""Warpgroups that multiply; one more copies."""
 _TURN_BARRIERS = (1, 2)
 """The named barrier of each multiplying warpgroup, at which it waits for its turn."""
 _IN_A_WARPGROUP = WARPGROUP // SUBGROUP
+"""Subgroups of a warpgroup."""
 
 
 class RoleAttention(WarpgroupAttention):
@@ -38,6 +40,7 @@ class RoleAttention(WarpgroupAttention):
         return (self._k.local_id() >> 7) - 1
 
     def attend(self, finish: Callable[[SoftmaxState], None]) -> None:
+        """Let the first warpgroup copy, and the others multiply and call `finish`."""
         k, tiles = self._k, self._tile_count()
         k.barrier()
         with k.if_(k.subgroup_id() < _IN_A_WARPGROUP) as copies:
@@ -72,10 +75,12 @@ class RoleAttention(WarpgroupAttention):
     # --- products
 
     def _multiply(self, tiles: Value) -> SoftmaxState:
+        """Process all tiles of keys in a multiplying warpgroup; return its softmax state."""
         k = self._k
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
         last_tile = tiles - 1
         if self._plan.turns:
+            # The second multiplying warpgroup gives the first one the first turn.
             with k.if_(k.subgroup_id() >= 2 * _IN_A_WARPGROUP), k.if_(last_tile > 0):
                 self._arrive(0)
         self._queries.wait(0, 0)
@@ -123,6 +128,7 @@ class RoleAttention(WarpgroupAttention):
         return loop.results
 
     def _await_turn(self) -> None:
+        """Wait until the other multiplying warpgroup has started its products."""
         k = self._k
         with k.if_(k.subgroup_id() < 2 * _IN_A_WARPGROUP) as is_first:
             k.named_barrier(_TURN_BARRIERS[0], _MULTIPLIERS * WARPGROUP)

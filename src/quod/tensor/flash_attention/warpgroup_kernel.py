@@ -54,14 +54,14 @@ def _attention(
     rows, _ = plan.tile
     tiles = (queries + (rows - 1)) >> (rows.bit_length() - 1)
     # Among a group's heads, tiles with the most keys run first.
-    group_index, index_in_block = (
+    group_index, index_in_group = (
         k.workgroup_id() // (group * tiles),
         k.workgroup_id() % (group * tiles),
     )
     heads_in_group = k.minimum(heads - group_index * group, group)
     head, tile = (
-        group_index * group + index_in_block % heads_in_group,
-        index_in_block // heads_in_group,
+        group_index * group + index_in_group % heads_in_group,
+        index_in_group // heads_in_group,
     )
     first_query = (tiles - 1 - tile) * rows
     sequence = Sequence(k, form, (queries, keys), None, head)

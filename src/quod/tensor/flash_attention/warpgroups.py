@@ -28,6 +28,7 @@ _WORDS = LINE // 4
 _SLAB = LINE // 2
 """Elements of a line of shared memory; a head has one or two slabs of such lines."""
 STAGES = 2
+"""Tiles of keys, and of values, in shared memory."""
 
 
 @frozen(eq=False)
@@ -150,6 +151,7 @@ class WarpgroupAttention:
         # Shuffled from the first instance, so that the assembler sees that it is uniform in a
         # subgroup.
         self._warpgroup_row = k.shuffle(self._warpgroup(), k.constant(0, u32)) * MATRIX_ROWS
+        # Each of the four subgroups has 16 rows; four adjacent lanes share a row.
         self.row = (
             first_query + self._warpgroup_row + ((k.local_id() >> 5 & 3) * 16 + (lane_of(k) >> 2))
         )
@@ -199,22 +201,22 @@ class WarpgroupAttention:
         # The first tile has no previous values to add, and the last one no next keys to multiply.
         last_tile = tiles - 1
         with k.if_(last_tile > 0) as has_next:
-            following = self._start_products(k.constant(1, u32))
+            next_logits = self._start_products(k.constant(1, u32))
             weights, new_state, _ = self._softmax_weights(
                 logits, k.constant(0, u32), state, masked=True
             )
-            following = k.mma_wait(0, following)
+            next_logits = k.mma_wait(0, next_logits)
             k.barrier()
             self._copy(self._keys, k.constant(STAGES + 1, u32), tiles)
             unmasked_end = self._first_masked_tile(last_tile)
-            carried = (following, weights, new_state.tops, new_state.totals, state.sums)
+            carried = (next_logits, weights, new_state.tops, new_state.totals, state.sums)
             carried = self._loop(k.constant(1, u32), unmasked_end, tiles, carried, masked=False)
-            logits_, weights, tops, totals, sums = self._loop(
+            last_logits, weights, tops, totals, sums = self._loop(
                 unmasked_end, last_tile, tiles, carried, masked=True
             )
             sums = self._add_values(last_tile - 1, weights, sums)
             weights, new_state, scales = self._softmax_weights(
-                logits_, last_tile, SoftmaxState(tops, totals, []), masked=True
+                last_logits, last_tile, SoftmaxState(tops, totals, []), masked=True
             )
             sums = self._rescale(k.mma_wait(0, sums), scales)
             has_next.yield_((weights, new_state.tops, new_state.totals, sums))
@@ -254,18 +256,24 @@ class WarpgroupAttention:
         k = self._k
         with k.range(first_step, end_step, carry=carried) as loop:
             (logits, weights, tops, totals, sums), step = loop.carried, loop.index
-            following = self._start_products(step + 1)
+            next_logits = self._start_products(step + 1)
             sums = self._add_values(step - 1, weights, sums)
             weights, new_state, scales = self._softmax_weights(
                 logits, step, SoftmaxState(tops, totals, []), masked=masked
             )
-            following, sums = k.mma_wait(0, following), k.mma_wait(0, sums)
+            next_logits, sums = k.mma_wait(0, next_logits), k.mma_wait(0, sums)
             # All instances have read the keys of the next step and the values of the previous one.
             k.barrier()
             self._copy(self._keys, step + (STAGES + 1), tiles)
             self._copy(self._values, step + (STAGES - 1), tiles)
             loop.next(
-                (following, weights, new_state.tops, new_state.totals, self._rescale(sums, scales))
+                (
+                    next_logits,
+                    weights,
+                    new_state.tops,
+                    new_state.totals,
+                    self._rescale(sums, scales),
+                )
             )
         return loop.results
 
@@ -339,6 +347,7 @@ class WarpgroupAttention:
             totals.append(reduce(operator.add, weights, state.totals[row_half] * scale))
             scales.append(scale)
         pack = packing(k, self._element)
+        # The four words of a left factor are two rows, of eight keys and of the next eight.
         packed_weights: list[Values] = [
             tuple(pack(*powers[word % 2][index * 4 + word // 2 * 2 :][:2]) for word in range(4))
             for index in range(self._plan.keys // MATRIX_DEPTH)

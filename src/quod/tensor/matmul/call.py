@@ -82,6 +82,7 @@ def gemm(
     if tf32:
         operands, form = along_k(device, (a_tensor, b_tensor), form, (m, n, depth))
     if depth == 0:
+        # Kernels need elements to load: k = 1 with zeros gives the same result.
         depth, form = 1, replace(form, transpose_a=False, transpose_b=False)
         operands = [device.upload(np.zeros(batch * size, a_tensor.dtype)) for size in (m, n)]
     launch = product_launch(
@@ -113,14 +114,14 @@ def product_launch(
     pitches = m if form.transpose_a else depth, depth if form.transpose_b else n, n
     plan = plan_gemm(device, element, sizes, pitches, batch, tf32=tf32)
     kernels = GEMM
-    numbers: list[Any] = [m, n, depth, int(batch_b), scale]
+    scalars: list[Any] = [m, n, depth, int(batch_b), scale]
     if isinstance(plan, TilePlan):
         operands = [reached(device, memory) for memory in operands]
         planes = batch, batch if batch_b else 1
         along = form.transpose_a, not form.transpose_b
         halves = m, n, in_halves(element, depth)
         maps = tensor_maps(device, operands, halves, planes, along, plan)
-        kernels, numbers = GEMM_TILES, [m, n, depth, batch, int(batch_b), scale, maps]
+        kernels, scalars = GEMM_TILES, [m, n, depth, batch, int(batch_b), scale, maps]
     compiled = device.compile(
         kernels[element], lanes=plan.lanes, element=element, plan=plan, form=form
     )
@@ -130,7 +131,7 @@ def product_launch(
         *[operands[0] if operand is None else operand for operand in epilogue_operands],
         out,
     ]
-    return compiled, plan.groups(m, n) * batch, *numbers, *memory
+    return compiled, plan.groups(m, n) * batch, *scalars, *memory
 
 
 def tensor_maps(

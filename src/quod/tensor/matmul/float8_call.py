@@ -52,28 +52,36 @@ def gemm_fp8(
 
     Sums are f32. Tensor cores, available for these types from sm_89 on, accumulate with some 14
     bits, so their sums of at most 128 products each are added in f32. An element then differs from
-    the exact one by at most 2**-6 of the sum of absolute values, elsewhere by (k + 3) * 2**-22 of
-    it, and by its last roundings. With `fast_accumulation`, tensor cores may accumulate all of k
-    themselves: 2**-8 for each 32 of k. They take operands whose lines are along k, `transpose_b`
-    without `transpose_a`, with k a multiple of 16. Other operands are transposed first if the
-    product is large, or multiplied without tensor cores.
+    the exact one by at most 2**-6 of the sum of absolute values; without tensor cores, by at most
+    (k + 3) * 2**-22 of it. The roundings after scales, bias and result add to this. With
+    `fast_accumulation`, tensor cores may accumulate all of k themselves: the error is then up to
+    2**-8 of that sum for each 32 of k. Tensor cores take operands whose lines are along k,
+    `transpose_b` without `transpose_a`, with k a multiple of 16. Other operands are transposed
+    first if the product is large, or multiplied without tensor cores.
 
     Raises InputError, which names the argument, if a type, shape or value is not as described;
     DeviceError if the device cannot access the memory of an argument.
     """
     device = resolve_device(device)
-    named = _named(dtype)
-    a_tensor, b_tensor = floats8(device, "a", a, named[0]), floats8(device, "b", b, named[1])
+    named_types = _named(dtype)
+    a_tensor, b_tensor = (
+        floats8(device, "a", a, named_types[0]),
+        floats8(device, "b", b, named_types[1]),
+    )
     flags = ScaledForm(transpose_a, transpose_b)
     promoted = not fast_accumulation
     shape, depth = shape_of_product(a_tensor, b_tensor, flags)
-    rows = _scale(device, "scale_a", scale_a, shape[:-1])
-    columns = _scale(device, "scale_b", scale_b, (*b_tensor.shape[:-2], shape[-1]))
-    epilogue_operands = rows, columns, epilogue_operand(device, "bias", bias, shape[-1:])
+    row_scales = _scale(device, "scale_a", scale_a, shape[:-1])
+    column_scales = _scale(device, "scale_b", scale_b, (*b_tensor.shape[:-2], shape[-1]))
+    epilogue_operands = (
+        row_scales,
+        column_scales,
+        epilogue_operand(device, "bias", bias, shape[-1:]),
+    )
     form = ScaledForm(
-        flags.transpose_a, flags.transpose_b, rows is not None, columns is not None,
-        bias is not None, _is_one(rows, shape[:-1]),
-        _is_one(columns, (*b_tensor.shape[:-2], shape[-1])),
+        flags.transpose_a, flags.transpose_b, row_scales is not None, column_scales is not None,
+        bias is not None, _is_one(row_scales, shape[:-1]),
+        _is_one(column_scales, (*b_tensor.shape[:-2], shape[-1])),
     )  # fmt: skip
     if out is None:
         out = numbers(device, a, a_tensor, shape)
@@ -114,4 +122,5 @@ def _scale(
 
 
 def _is_one(scales: Tensor | None, shape: Sequence[int]) -> bool:
+    """Return true if one scale serves all rows or columns."""
     return scales is not None and scales.shape != tuple(shape)

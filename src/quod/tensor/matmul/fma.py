@@ -21,20 +21,25 @@ class _Position:
     """The position of an instance in the tile of its workgroup."""
 
     def __init__(self, k: Builder, plan: FmaPlan) -> None:
+        # A subgroup has `down` x `right` instances.
         (rows, columns), (own_rows, own_columns) = plan.part, plan.own
         down, right = rows // own_rows, columns // own_columns
         self.apart = down * VECTOR, right * VECTOR
         """The distance between an instance's groups of four rows, and of four columns."""
         # 16-byte loads take half the bank cycles if lanes l ^ 1 or l ^ 2 load the same address.
         lane, group = k.lane_id(), k.subgroup_id()
-        of_eight, of_four = lane >> 1 & 7, lane & 1 | lane >> 4 << 1
-        of_rows, of_columns = (of_eight, of_four) if down == 8 else (of_four, of_eight)
+        index_of_8, index_of_4 = lane >> 1 & 7, lane & 1 | lane >> 4 << 1
+        row_index, column_index = (
+            (index_of_8, index_of_4) if down == 8 else (index_of_4, index_of_8)
+        )
         parts_across = plan.tile[1] // columns
         parts = plan.tile[0] // rows * parts_across
         part = group & (parts - 1)
-        self.row = (part >> log2(parts_across)) * rows + of_rows * VECTOR
-        self.column = (part & (parts_across - 1)) * columns + of_columns * VECTOR
+        # The first row and column of the instance in the tile.
+        self.row = (part >> log2(parts_across)) * rows + row_index * VECTOR
+        self.column = (part & (parts_across - 1)) * columns + column_index * VECTOR
         self.slice = group >> log2(parts)
+        """The index of the slice of each step of K that the instance processes."""
 
 
 def _in_turn(rows: int, columns: int) -> Iterator[tuple[int, int]]:
@@ -52,22 +57,23 @@ def multiply_by_fma(k: Builder, plan: FmaPlan, of_a: Edges, of_b: Edges, store: 
     """Multiply the workgroup's tile of C; each instance has a part of it in registers."""
     k.resident_workgroups(plan.resident)
     size_of_a = pitch_of(plan.tile[0], along=of_a.along) * plan.depth
-    size = size_of_a + pitch_of(plan.tile[1], along=of_b.along) * plan.depth
-    buffer = k.shared(f32, max(size * plan.stages, plan.summed))
+    stage_size = size_of_a + pitch_of(plan.tile[1], along=of_b.along) * plan.depth
+    buffer = k.shared(f32, max(stage_size * plan.stages, plan.summed))
     a = FmaRing(k, of_a, plan, plan.tile[0], plan.a_vector, buffer, 0)
     b = FmaRing(k, of_b, plan, plan.tile[1], plan.b_vector, buffer, size_of_a)
-    position, count = _Position(k, plan), plan.depth // plan.slices
-    pointer_a = k.pointer_add(buffer, position.slice * (count * a.pitch) + position.row)
-    pointer_b = k.pointer_add(buffer, position.slice * (count * b.pitch) + position.column)
+    position, slice_depth = _Position(k, plan), plan.depth // plan.slices
+    pointer_a = k.pointer_add(buffer, position.slice * (slice_depth * a.pitch) + position.row)
+    pointer_b = k.pointer_add(buffer, position.slice * (slice_depth * b.pitch) + position.column)
 
     def load(stage: Value, depth_index: int) -> list[Value]:
         """Load the instance's rows of A, then its columns of B, for one k."""
         return [
-            *a.fragment(pointer_a, stage * size, depth_index, plan.own[0], position.apart[0]),
-            *b.fragment(pointer_b, stage * size, depth_index, plan.own[1], position.apart[1]),
+            *a.fragment(pointer_a, stage * stage_size, depth_index, plan.own[0], position.apart[0]),
+            *b.fragment(pointer_b, stage * stage_size, depth_index, plan.own[1], position.apart[1]),
         ]
 
     def multiply(fragments: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
+        """Return the sums plus the products of the instance's rows and columns for one k."""
         new_sums = list(sums)
         for row, column in _in_turn(*plan.own):
             index = row * plan.own[1] + column
@@ -77,8 +83,9 @@ def multiply_by_fma(k: Builder, plan: FmaPlan, of_a: Edges, of_b: Edges, store: 
         return new_sums
 
     def copy(step: Value, stage: Value) -> None:
-        a.copy(step * plan.depth, stage * size)
-        b.copy(step * plan.depth, stage * size)
+        """Start the copies of a step's tiles of A and B to a stage."""
+        a.copy(step * plan.depth, stage * stage_size)
+        b.copy(step * plan.depth, stage * stage_size)
         k.copy_async_commit()
 
     def arrive() -> None:
@@ -97,8 +104,8 @@ def multiply_by_fma(k: Builder, plan: FmaPlan, of_a: Edges, of_b: Edges, store: 
     with k.range(0, steps, carry=initial) as loop:
         fragments, sums, stage, free_stage = loop.carried
         next_stage = k.select(stage == last_stage, 0, stage + 1)
-        for depth_index in range(count):
-            is_last = depth_index == count - 1
+        for depth_index in range(slice_depth):
+            is_last = depth_index == slice_depth - 1
             if not plan.ahead:
                 fragments = load(stage, depth_index)
             if is_last:

@@ -21,6 +21,7 @@ The 32 instances that store eight k of four indices on the long axis then use al
 _Place = tuple[Value, int]
 """An index as a sum: a part that depends on the instance, and a constant."""
 _Copy = Callable[[Value, Value, Value], None]
+"""A function that starts one copy; see `FmaRing._copy`."""
 
 
 def pitch_of(width: int, *, along: bool) -> int:
@@ -75,34 +76,36 @@ class FmaRing:
             for start in range(0, depth // _TURNED * width, lanes // _TURNED)
         ]
 
-    def _copy(self, of_depth: _Place, of_width: _Place) -> _Copy:
+    def _copy(self, depth_place: _Place, width_place: _Place) -> _Copy:
         """Return a function that starts one copy of a step.
 
         Its arguments are the step's first k, the source offset of that k, and the offset of the
         stage. Addresses that do not depend on the step are computed here, once.
         """
         k, operand = self._k, self._operand
-        target = k.pointer_add(self._room, of_depth[0] * self.pitch + of_width[0])
-        fixed_offset = self._first + of_depth[1] * self.pitch + of_width[1]
+        target = k.pointer_add(self._room, depth_place[0] * self.pitch + width_place[0])
+        fixed_offset = self._first + depth_place[1] * self.pitch + width_place[1]
         # Clamped to the matrix; elements beyond it belong to no result.
         last_index = operand.extent - self._vector
-        long_index = k.minimum(operand.first + (of_width[0] + of_width[1]), last_index).cast(u64)
+        long_index = k.minimum(operand.first + (width_place[0] + width_place[1]), last_index).cast(
+            u64
+        )
         # Narrow copies are many, and a pointer for each would take too many registers.
         is_narrow = operand.along and self._vector < VECTOR
         if operand.along:
-            depth_index = of_depth[0] + (0 if is_narrow else of_depth[1])
+            depth_index = depth_place[0] + (0 if is_narrow else depth_place[1])
             source = k.pointer_add(
                 operand.pointer, depth_index.cast(u64) * self._pitch + long_index
             )
         else:
             line = long_index * self._pitch
-            source = k.pointer_add(operand.pointer, line + of_depth[0].cast(u64))
+            source = k.pointer_add(operand.pointer, line + depth_place[0].cast(u64))
 
-        def copy(start: Value, before: Value, stage: Value) -> None:
-            source_offset = before if operand.along else before + of_depth[1]
+        def copy(start: Value, source_start: Value, stage: Value) -> None:
+            source_offset = source_start if operand.along else source_start + depth_place[1]
             if is_narrow:
-                source_offset = (start + of_depth[1]).cast(u64) * self._pitch
-            in_range = start + of_depth[0] + of_depth[1] < operand.depth
+                source_offset = (start + depth_place[1]).cast(u64) * self._pitch
+            in_range = start + depth_place[0] + depth_place[1] < operand.depth
             k.copy_async(
                 target, stage + fixed_offset, source, source_offset, self._vector, where=in_range
             )

@@ -79,6 +79,7 @@ def gemm_int8(
 
 
 def _result(device: AnyDevice, out: Given, shape: tuple[int, ...], *, scaled: bool) -> Tensor:
+    """Return `out` as a tensor; InputError unless its type and shape fit the product."""
     out_tensor = sums(device, "out", out)
     if out_tensor.shape != shape:
         raise InputError(f"out must be of shape {shape}, not {out_tensor.text}")

@@ -31,6 +31,7 @@ from quod.tensor.matmul.tensor_cores import Ring, multiply_in_cores
 from quod.tensor.matmul.tiles import CachedTile, Edges, SharedTile, in_halves
 
 Sums = tuple[Value, ...]
+"""An instance's sums, row by row."""
 
 _GROUP = 8
 """Rows of tiles in a block that workgroups traverse column by column, to reuse the cache."""
@@ -67,10 +68,13 @@ def _gemm(
 def tile_of(k: Builder, m: Value, n: Value, plan: GemmKernelPlan) -> tuple[Value, Value, Value]:
     """Return the first row and column of the workgroup's tile, and the index of its product."""
     rows, columns = plan.tile
-    right = (n + (columns - 1)) // columns
-    down = (m + (rows - 1)) // rows
-    tile, batch = k.workgroup_id() % (down * right), k.workgroup_id() // (down * right)
-    return *corner(k, plan, tile, down, right), batch
+    tiles_across = (n + (columns - 1)) // columns
+    tiles_down = (m + (rows - 1)) // rows
+    tile, batch = (
+        k.workgroup_id() % (tiles_down * tiles_across),
+        k.workgroup_id() // (tiles_down * tiles_across),
+    )
+    return *corner(k, plan, tile, tiles_down, tiles_across), batch
 
 
 def matrix_of(
@@ -216,19 +220,20 @@ def _in_shared_memory(
     rows, columns = plan.tile
     a = SharedTile(k, elements[0], of_a, rows, plan.depth, plan.a_vector, plan.stages)
     b = tile_of_b(k, elements[1], of_b, columns, plan.depth, plan.b_vector, plan.stages)
+    # Groups of 32 instances are subgroups on most GPUs; a device with others only loses speed.
     lane, group = k.local_id() % 32, k.local_id() // 32
     subgroups_across = plan.across // _SUBGROUP_ACROSS
     own_column = group % subgroups_across * _SUBGROUP_ACROSS + lane % _SUBGROUP_ACROSS
     own_row = group // subgroups_across * (32 // _SUBGROUP_ACROSS) + lane // _SUBGROUP_ACROSS
 
     def step(stage: Value, depth_index: Value, sums: Sums) -> Sums:
-        of_rows = a.fragment(
+        row_elements = a.fragment(
             stage, depth_index, own_row, plan.rows, plan.lanes // plan.across, plan.vector
         )
-        of_columns = b.fragment(
+        column_elements = b.fragment(
             stage, depth_index, own_column, plan.columns, plan.across, plan.vector
         )
-        return _add_products(k, of_rows, of_columns, sums)
+        return _add_products(k, row_elements, column_elements, sums)
 
     def steps(stage: Value, count: Value | int, sums: Sums) -> Sums:
         with k.range(k.constant(0, u32), count, carry=sums) as loop:
@@ -259,6 +264,7 @@ def _in_shared_memory(
         k.barrier()
         loop.next(sums)
     sums = tuple(loop.results)
+    # With an order, K is a multiple of a step, so nothing is left.
     if of_a.order is None:
         sums = steps(full_steps % plan.stages, of_a.depth % plan.depth, sums)
     for row in range(plan.rows):
@@ -302,9 +308,9 @@ def _in_cache(
             old_sums = [tile_sums[offset] for offset in offsets]
             sums = tuple(old_sums) if sum_type is f32 else (k.constant(0.0, f32),) * len(offsets)
             with k.range(k.constant(0, u32), count, carry=sums) as loop:
-                of_rows = a.rows(tiles.index, loop.index, plan.rows)
-                of_columns = b.columns(panels.index, loop.index, plan.columns)
-                loop.next(_add_products(k, of_rows, of_columns, tuple(loop.carried)))
+                row_elements = a.rows(tiles.index, loop.index, plan.rows)
+                column_elements = b.columns(panels.index, loop.index, plan.columns)
+                loop.next(_add_products(k, row_elements, column_elements, tuple(loop.carried)))
             for offset, value, old in zip(offsets, loop.results, old_sums, strict=True):
                 tile_sums[offset] = value if sum_type is f32 else old + value.cast(sum_type)
         k.barrier()

@@ -267,6 +267,7 @@ _SMALL = GemmPlan(64, 8, 4, 4, 1, 1, 16, 2, 4, unrolled=True)
 _SHORT = GemmPlan(256, 16, 8, 8, 1, 1, 8, 1, 4)
 """A tile of 128 x 128 in the shared memory that WebGPU guarantees, with a loop over K."""
 _SHORT_SMALL = GemmPlan(64, 8, 4, 4, 1, 1, 8, 1, 4)
+"""A tile of 32 x 32 under the same limits."""
 
 _WIDE_VECTORS = GemmPlan(16, 16, 8, 48 // 16, 16, 4, 128, 1, 1)
 """A tile for CPUs with 32 vector registers, of which 24 have sums.
@@ -343,6 +344,7 @@ def _plan_8_bits(
     device: AnyDevice, result: Type, sizes: tuple[int, int, int], pitches: tuple[int, int, int],
     batch: int, plans: _CorePlans, uses_cores: bool,
 ) -> GemmPlan | CorePlan | TilePlan:  # fmt: skip
+    """Return the plan of a product of 8-bit elements; `plans` are for devices with tensor cores."""
     machine = device.machine(device.lanes)
     m, n, depth = sizes
     if uses_cores and depth % WIDEST == 0:
@@ -377,13 +379,15 @@ def _plan_cores(
 
 
 def _plan_registers(device: AnyDevice, sizes: tuple[int, int, int], batch: int) -> GemmPlan:
-    is_limited = device.machine(device.lanes).has(Capability.SHORT_KERNELS)
-    plan, small_plan = (_SHORT, _SHORT_SMALL) if is_limited else (_LARGE, _SMALL)
+    """Return a plan for a GPU without tensor cores: small tiles if large ones would not fill it."""
+    needs_short_kernels = device.machine(device.lanes).has(Capability.SHORT_KERNELS)
+    plan, small_plan = (_SHORT, _SHORT_SMALL) if needs_short_kernels else (_LARGE, _SMALL)
     is_small = plan.groups(sizes[0], sizes[1]) * batch < device.multiprocessors
     return small_plan if is_small else plan
 
 
 def _plan_cpu(device: AnyDevice, sizes: tuple[int, int, int], batch: int) -> GemmPlan:
+    """Return a plan for a CPU, with tiles as large as the matrix and the threads allow."""
     has_wide_registers = device.machine(8).has(Capability.IFMA52)
     plan = _WIDE_VECTORS if has_wide_registers else _VECTORS
     # Every thread should have tiles, and tiles should not exceed the matrix by much.

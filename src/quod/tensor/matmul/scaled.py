@@ -125,6 +125,7 @@ class ScaledResult:
                 self._accesses.store(target, access, values)
 
     def _complete(self, row: Value, access: Value, sums: Sequence[Value]) -> list[Value]:
+        """Apply scales and bias to adjacent sums; sums stored as i32 stay as they are."""
         if self._accesses.element is i32:
             return list(sums)
         values = [value.cast(f32) for value in sums]

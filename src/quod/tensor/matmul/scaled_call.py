@@ -46,6 +46,7 @@ def launch_scaled(
     memory, form = along_k(device, tensors, form, (m, n, depth))
     batch, separate_b = math.prod(leading), int(len(b_tensor.shape) > 2)
     if depth == 0:
+        # Kernels need elements to load: k = 1 with zeros gives the same result.
         depth, form = 1, replace(form, transpose_a=False, transpose_b=False)
         memory = [device.upload(np.zeros(batch * size, a_tensor.dtype)) for size in (m, n)]
     pitches = m if form.transpose_a else depth, depth if form.transpose_b else n, n
@@ -53,13 +54,13 @@ def launch_scaled(
         device, target.element, (m, n, depth), pitches, batch, along_k=is_along_k(form)
     )  # fmt: skip
     kernels_by_type = kernels[0]
-    sizes: list[Any] = [m, n, depth, separate_b]
+    scalars: list[Any] = [m, n, depth, separate_b]
     if isinstance(plan, TilePlan):
         memory = [reached(device, array) for array in memory]
         planes = batch, batch if separate_b else 1
         halves = m, n, in_halves(a_tensor.element, depth)
         maps = tensor_maps(device, memory, halves, planes, (False, False), plan)
-        kernels_by_type, sizes = kernels[1], [m, n, depth, batch, separate_b, maps]
+        kernels_by_type, scalars = kernels[1], [m, n, depth, batch, separate_b, maps]
     compiled = device.compile(
         kernels_by_type[target.element], lanes=plan.lanes, element=target.element, plan=plan,
         form=form,
@@ -69,7 +70,9 @@ def launch_scaled(
     present_memory = [term.memory for term in epilogue_operands if term is not None]
     placeholder = present_memory[0] if present_memory else device.allocate(16, zero=False)
     term_memory = [placeholder if term is None else term.memory for term in epilogue_operands]
-    device.launch(compiled, plan.groups(m, n) * batch, *sizes, *memory, *term_memory, target.memory)
+    device.launch(
+        compiled, plan.groups(m, n) * batch, *scalars, *memory, *term_memory, target.memory
+    )
 
 
 def epilogue_operand(

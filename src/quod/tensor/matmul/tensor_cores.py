@@ -19,6 +19,7 @@ Values = tuple[Value, ...]
 _WORDS = 4
 """Words of a copy, and of a matrix row: eight 16-bit elements."""
 _ELEMENTS = 8
+"""Elements of a copy."""
 _MATRIX = 16
 """Rows and columns of one matrix load: four 8 x 8 matrices."""
 
@@ -154,7 +155,7 @@ def multiply_in_cores(
     )  # fmt: skip
     a = Ring(k, element, of_a, plan, plan.tile[0], own_row, is_first=True)
     b = ring_of_b(k, other, of_b, plan, plan.tile[1], own_column, is_first=False)
-    row_blocks, column_blocks, half_blocks = rows // _MATRIX, columns // _MATRIX, columns // 8
+    row_blocks, column_blocks, blocks_of_8 = rows // _MATRIX, columns // _MATRIX, columns // 8
 
     def load(stage: Value, depth_block: int) -> list[Values]:
         """Load the matrices of A, then those of B, for 16 of K."""
@@ -164,13 +165,14 @@ def multiply_in_cores(
         ]
 
     def multiply(fragments: Sequence[Values], sums: Sequence[Values]) -> list[Values]:
+        """Return the sums plus the products of the fragments that `load` returned."""
         return [
             k.mma(
                 element, fragments[row], fragments[row_blocks + column // 2][column % 2 * 2 :][:2],
-                sums[row * half_blocks + column], other=other,
+                sums[row * blocks_of_8 + column], other=other,
             )
             for row in range(row_blocks)
-            for column in range(half_blocks)
+            for column in range(blocks_of_8)
         ]  # fmt: skip
 
     def copy(step: Value) -> None:
@@ -187,7 +189,7 @@ def multiply_in_cores(
         copy(k.constant(step, u32))
     arrive()
     zero = k.constant(0, loaded_type(element))
-    zero_sums: list[Values] = [(zero,) * 4] * (row_blocks * half_blocks)
+    zero_sums: list[Values] = [(zero,) * 4] * (row_blocks * blocks_of_8)
     sums, products = zero_sums, zero_sums
     steps = (of_a.depth + (plan.depth - 1)) // plan.depth
     with k.range(0, steps, carry=(load(k.constant(0, u32), 0), sums)) as loop:
@@ -212,9 +214,10 @@ def multiply_in_cores(
         loop.next((fragments, sums))
     _, sums = loop.results
     lane = k.lane_id()
+    # In an 8 x 8 block of an accumulator, lane i has row i // 4 and columns i % 4 * 2 and the next.
     row, column = of_a.first + own_row + lane // 4, of_b.first + own_column + lane % 4 * 2
     for index, values in enumerate(sums):
-        row_offset, column_offset = index // half_blocks * _MATRIX, index % half_blocks * 8
+        row_offset, column_offset = index // blocks_of_8 * _MATRIX, index % blocks_of_8 * 8
         store(row + row_offset, column + column_offset, values[:2])
         store(row + (row_offset + 8), column + column_offset, values[2:])
 

@@ -16,6 +16,7 @@ from quod.kernel.machine import Capability
 from quod.tensor.accesses import Accesses
 
 Staged = list[tuple[Value, ...]]
+"""Elements on their way to shared memory in registers, one tuple per access."""
 
 HALF = 2
 """Bytes of a 16-bit element."""
@@ -92,6 +93,8 @@ class Edges:
 
 
 class _Tile:
+    """An operand's tile: the matrix, its axes, and accesses to it."""
+
     def __init__(
         self, k: Builder, element: Type, operand: Edges, width: int, depth: int, vector: int
     ) -> None:
@@ -225,18 +228,19 @@ class CachedTile(_Tile):
             self._fill(start, count, unmasked=False)
 
     def _fill(self, start: Value, count: Value, *, unmasked: bool) -> None:
+        """Fill the tile; unless `unmasked`, skip or clamp indices beyond the matrix."""
         k, lane, lanes = self._k, self._k.local_id(), self._k.workgroup_size
         if self._is_kept:
             with k.range(0, self._width) as lines:
                 line = k.minimum(self._first + lines.index, self._extent - 1)
                 source = k.pointer_add(self._pointer, self._access_index(line, start))
                 target = k.pointer_add(self._buffer, lines.index * self._pitch)
-                for start_ in range(0, self._step_depth, lanes):
+                for chunk_start in range(0, self._step_depth, lanes):
                     if unmasked:
-                        target[lane + start_] = source[lane + start_].cast(f32)
+                        target[lane + chunk_start] = source[lane + chunk_start].cast(f32)
                         continue
-                    with k.if_(lane + start_ < count):
-                        target[lane + start_] = source[lane + start_].cast(f32)
+                    with k.if_(lane + chunk_start < count):
+                        target[lane + chunk_start] = source[lane + chunk_start].cast(f32)
             return
         for panel in range(0, self._width, self._panel):
             with k.range(0, count) as loop:
@@ -258,20 +262,22 @@ class CachedTile(_Tile):
                 lane
             ].cast(f32)
         index = long_start + lane if unmasked else k.minimum(long_start + lane, self._extent - 1)
-        index_ = (
+        element_index = (
             self._access_index(depth_index, index)
             if self._along
             else self._access_index(index, depth_index)
         )
-        return self._pointer[index_].cast(f32)
+        return self._pointer[element_index].cast(f32)
 
     def rows(self, group: Value, depth_index: Value, count: int) -> list[Value]:
         """Load group `group` of `count` elements for one k, the same elements in all lanes."""
         if self._is_kept:
-            panel_ = self._k.pointer_add(self._buffer, group * (count * self._pitch) + depth_index)
-            return [panel_[row * self._pitch] for row in range(count)]
-        panel_ = self._k.pointer_add(self._buffer, depth_index * self._panel + group * count)
-        return list(self._k.load(panel_, 0, count))
+            group_data = self._k.pointer_add(
+                self._buffer, group * (count * self._pitch) + depth_index
+            )
+            return [group_data[row * self._pitch] for row in range(count)]
+        group_data = self._k.pointer_add(self._buffer, depth_index * self._panel + group * count)
+        return list(self._k.load(group_data, 0, count))
 
     def columns(self, panel: Value, depth_index: Value, count: int) -> list[Value]:
         """Load `count` vectors of panel `panel` for one k, one element per lane."""

@@ -83,7 +83,7 @@ class MultipliedTile(NamedTuple):
     """The result of `multiply_tiles` in one instance.
 
     row, column: The tile's first row and column in C.
-    own: The index of the instance's first row within the tile.
+    own: The index of the instance's first row within the tile; its second row is 8 further.
     batch: The index of the product.
     sums: The accumulators of the instance.
     """
@@ -128,11 +128,14 @@ def multiply_tiles(
     tile_rows = (m + (rows * plan.cluster - 1)) // (rows * plan.cluster)
     cluster = k.workgroup_id() // plan.cluster
     tile, batch = cluster % (tile_rows * tile_columns), cluster // (tile_rows * tile_columns)
-    group = max(1, _GROUP // plan.cluster)
-    group_index, index_in_block = tile // (tile_columns * group), tile % (tile_columns * group)
-    rows_in_group = k.minimum(tile_rows - group_index * group, group)
-    row = (group_index * group + index_in_block % rows_in_group) * plan.cluster + k.cluster_rank()
-    row, column = row * rows, index_in_block // rows_in_group * columns
+    block_height = max(1, _GROUP // plan.cluster)
+    block, index_in_block = (
+        tile // (tile_columns * block_height),
+        tile % (tile_columns * block_height),
+    )
+    rows_in_block = k.minimum(tile_rows - block * block_height, block_height)
+    row = (block * block_height + index_in_block % rows_in_block) * plan.cluster + k.cluster_rank()
+    row, column = row * rows, index_in_block // rows_in_block * columns
     first_map, second_map = maps, k.pointer_add(maps, MAP_BYTES // 8)
     planes = k.maximum(batches * batches_of_b, k.constant(1, u32))
     a_array = TiledArray(a, first_map, *_line_shape(along[0], depth, m), batches)
@@ -145,6 +148,7 @@ def multiply_tiles(
     for tensor_map in (first_map, second_map):
         k.tensor_map_acquire(tensor_map)
     sums = _multiply(k, (element, other), plan, ring_a, ring_b, depth)
+    # Each of a warpgroup's four subgroups has 16 rows, and four adjacent lanes share a row.
     lane = lane_of(k)
     instance_row = (k.local_id() >> 7) * MATRIX_ROWS + (k.local_id() >> 5 & 3) * 16 + (lane >> 2)
     return MultipliedTile(row, instance_row, column, batch, sums)
@@ -197,10 +201,10 @@ class _Ring:
 
     def operand(self, stage: Value, depth_block: int, first_line: Value | int = 0) -> TileOperand:
         """Return the operand for block `depth_block` of 16 k; `first_line` is a multiple of 64."""
-        step = (
+        depth_offset = (
             depth_block * MATRIX_DEPTH * _WORDS if self._along else depth_block * MATRIX_DEPTH // 2
         )
-        offset = stage * self._size + first_line * _WORDS + step
+        offset = stage * self._size + first_line * _WORDS + depth_offset
         return TileOperand(self.room, offset, self._along, TILE_DEPTH * _WORDS)
 
 
@@ -216,7 +220,7 @@ def _multiply(
         k.cluster_barrier()
     steps = (depth + (TILE_DEPTH - 1)) // TILE_DEPTH
     # Shuffled from the first instance, so that the assembler sees that it is uniform in a subgroup.
-    own_rows = k.shuffle(k.local_id() >> 7, k.constant(0, u32)) * MATRIX_ROWS
+    warpgroup_row = k.shuffle(k.local_id() >> 7, k.constant(0, u32)) * MATRIX_ROWS
 
     def copy(stage: Value, step: Value) -> None:
         with k.if_(step < steps):
@@ -241,7 +245,7 @@ def _multiply(
         for depth_block in range(TILE_DEPTH // MATRIX_DEPTH):
             products = k.mma_tiles(
                 element,
-                a.operand(stage, depth_block, own_rows),
+                a.operand(stage, depth_block, warpgroup_row),
                 b.operand(stage, depth_block),
                 products,
                 other=other,
@@ -329,6 +333,7 @@ class _Result:
         return self._pairs.load(memory, access)
 
     def _store(self, row: Value, column: Value, values: Sequence[Value]) -> None:
+        """Store two adjacent results, if they are in the matrix."""
         k = self._k
         for start in range(0, 2, self._min_vector):
             first_column = column + start

@@ -166,7 +166,7 @@ def _tiles(
 
     def load(line: Value, block_column: Value, *, unmasked: bool) -> None:
         def move() -> None:
-            loaded = [words[column + block_column] for words in below(0, row + line)]
+            loaded = [line_pointer[column + block_column] for line_pointer in below(0, row + line)]
             shared.put(line, block_column, _transpose_words(loaded))
 
         _move_if(
@@ -176,8 +176,8 @@ def _tiles(
     def store(line: Value, block_column: Value, *, unmasked: bool) -> None:
         def move() -> None:
             loaded = shared.get(block_column, line)
-            for words, value in zip(below(1, column + line), loaded, strict=True):
-                words[row + block_column] = value
+            for line_pointer, value in zip(below(1, column + line), loaded, strict=True):
+                line_pointer[row + block_column] = value
 
         _move_if(
             k, (row + block_column < rows) & (column + line < columns), move, unmasked=unmasked
@@ -193,6 +193,7 @@ def _tiles(
 
 
 def _move_if(k: Builder, in_range: Value, move: Callable[[], None], *, unmasked: bool) -> None:
+    """Call `move`, under the condition `in_range` unless `unmasked`."""
     if unmasked:
         move()
         return

@@ -22,6 +22,7 @@ from quod.validation import in_order, whole_number
 
 _MAX_AXES = 8
 _MAX_COUNT = (1 << 31) - 1
+"""The limit of rows, of accesses of a row and of workgroups: kernels use 32-bit words."""
 _LANES = 256
 """Instances per workgroup, which transposes one tile, on a GPU."""
 _SIDE, _BYTE_SIDE = 32, 16
@@ -56,19 +57,20 @@ def transpose(
     permutation = Permutation(source.shape, _order(axes, len(source.shape)))
     shape = permutation.result
     target = shaped(device, x, source, shape) if out is None else out
-    dest = words(device, "out", target)
-    if dest.dtype != source.dtype or dest.shape != shape:
+    out_tensor = words(device, "out", target)
+    if out_tensor.dtype != source.dtype or out_tensor.shape != shape:
         raise InputError(
-            f"out must be {source.dtype} of shape {shape} to go with x, not {dest.dtype} of shape "
-            f"{dest.shape}"
+            f"out must be {source.dtype} of shape {shape} to go with x, not "
+            f"{out_tensor.dtype} of shape {out_tensor.shape}"
         )
-    check_apart(dest, source)
+    check_apart(out_tensor, source)
     if math.prod(shape):
-        _launch(device, permutation.merged, source, dest)
+        _launch(device, permutation.merged, source, out_tensor)
     return target
 
 
 def _order(axes: object, count: int) -> tuple[int, ...]:
+    """Return the axes as numbers from 0 on; InputError unless each axis occurs once."""
     if axes is None:
         return tuple(reversed(range(count)))
     axis_list = list(in_order("axes", axes))
@@ -84,6 +86,7 @@ def _order(axes: object, count: int) -> tuple[int, ...]:
 def _launch(
     device: AnyDevice, permutation: Permutation, source: Tensor, out_tensor: Tensor
 ) -> None:
+    """Launch the kernel that suits the permutation: whole rows, single elements, or tiles."""
     on_host = device.machine(device.lanes).has(Capability.VECTOR_LANES)
     rows, columns = permutation.result[-1], permutation.shape[-1]
     if permutation.order[-1] == len(permutation.order) - 1:
@@ -180,6 +183,7 @@ def _check(source: Tensor, *counts: int) -> None:
 
 
 def _halves(number: int) -> tuple[int, int]:
+    """Split a 64-bit number into its lower and upper 32-bit words."""
     return number & 0xFFFFFFFF, number >> 32
 
 

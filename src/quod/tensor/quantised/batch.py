@@ -64,7 +64,7 @@ def rows(device: AnyDevice, x: Given, depth: int) -> Tensor:
 
 
 def max_vectors(form: str, element: Type, *, on_cores: bool) -> int:
-    """Return up to how many rows are faster as vectors than with dequantised weights."""
+    """Return the number of rows up to which vectors are faster than dequantised weights."""
     block_type = QUANTISED_TYPES[form]
     times = block_type.vector_times
     if on_cores and block_type.core_vector_times is not None:
@@ -80,8 +80,8 @@ def max_vectors(form: str, element: Type, *, on_cores: bool) -> int:
 def are_few(device: AnyDevice, x: Tensor, n: int, form: str, *, on_cores: bool) -> bool:
     """Return true if rows are multiplied one by one as vectors.
 
-    That requires warpgroups and, unless there is one row, few rows of which each has n results
-    in a multiple of 16 bytes, so that rows of the result are aligned.
+    That requires warpgroups. Several rows must also be few, and the n results of a row must take a
+    multiple of 16 bytes, so that all rows of the result are aligned.
     """
     if not device.machine(device.lanes).has(Capability.WARPGROUPS):
         return False
@@ -104,6 +104,7 @@ def stored_bytes(
 
 
 def _rows_of(batch: Tensor) -> list[Any]:
+    """Return the memory of each row of a batch."""
     memory, count = batch.memory, batch.rows
     if not isinstance(memory, Buffer):
         return list(memory.reshape(count, -1))
@@ -197,6 +198,7 @@ class Batch:
     def _dequantised_launches(
         self, form: str, weight_memory: Buffer
     ) -> tuple[tuple[Any, ...], ...]:
+        """Return the launches that dequantise weights to memory, then multiply as `gemm` does."""
         device, element, sizes = self._device, self._x.element, (self._x.rows, self._n, self._depth)
         block_type = QUANTISED_TYPES[form]
         nbytes = self._n * self._depth // block_type.elements * block_type.bytes
@@ -207,6 +209,7 @@ class Batch:
         )
 
     def _fused_launch(self, form: str) -> tuple[Any, ...]:
+        """Return the launch that dequantises weights on the way to shared memory."""
         m, element = self._x.rows, self._x.element
         plan = plan_batch(self._device, element, form, (m, self._n, self._depth))
         kernel = self._device.compile(
@@ -216,6 +219,7 @@ class Batch:
         return kernel, plan.groups(m, self._n), m, self._n, self._depth, *memory
 
     def _byte_launches(self, form: str) -> tuple[tuple[Any, ...], ...]:
+        """Return the launches that quantise activations to bytes, then multiply."""
         device, m, element = self._device, self._x.rows, self._x.element
         block_count = m * self._depth // BYTES
         if block_count * BYTES > _MAX_U32:

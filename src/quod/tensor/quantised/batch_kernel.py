@@ -54,11 +54,12 @@ def plan_batch(
 ) -> BatchPlan:
     """Return the plan for sizes (m, n, K): rows of X, rows of the matrix, and K."""
     machine = device.machine(device.lanes)
-    strides = sizes[2], 1, sizes[1]
+    # Blocks are not read in vectors, hence 1 as the pitch of B.
+    pitches = sizes[2], 1, sizes[1]
     if machine.has(Capability.TENSOR_CORES) and element in HALVES:
         core_plan = largest(device, CORE_PLANS, sizes, 1)
         return replace(core_plan, c_vector=widest(element, sizes[1], 2))
-    plan = plan_of_tiles(device, sizes, strides, element)
+    plan = plan_of_tiles(device, sizes, pitches, element)
     # Elements of X that are contiguous within a step are read together.
     contiguous = order_of(QUANTISED_TYPES[form].decoder, plan.depth).width
     return replace(plan, a_vector=min(plan.a_vector, contiguous))

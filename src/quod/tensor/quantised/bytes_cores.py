@@ -99,12 +99,12 @@ def _multiply(
         columns_per_row = len(step.columns)
         row = first_x + offset // columns_per_row * _HALF + (lane >> 2)
         column = first_row + offset % columns_per_row // 2 * _HALF + (lane & 3) * 2
-        for result, values in enumerate(zip(*subgroup_sums, strict=True)):
+        for result_index, values in enumerate(zip(*subgroup_sums, strict=True)):
             totals = list(values)
             while len(totals) > 1:
                 half = len(totals) // 2
                 totals = [a + b for a, b in zip(totals[:half], totals[half:], strict=True)]
-            y_column = column + (result // 2 * _HALF + result % 2)
+            y_column = column + (result_index // 2 * _HALF + result_index % 2)
             with k.if_((y_column < n) & (row < m)):
                 y[row * n + y_column] = totals[0]
 
@@ -166,6 +166,7 @@ class _Step:
             factors = [
                 _Factors(k, decoded_column[run], exists) for decoded_column in decoded_columns
             ]
+            # Two groups of eight rows of X make the 16 rows of an MMA.
             for tile in range(0, len(x_runs), 2):
                 (low, high), (low_below, high_below) = x_words[tile : tile + 2]
                 for row_group, decoded_row in enumerate(decoded_rows):

@@ -37,6 +37,7 @@ def _inverse(k: Builder, largest: Value) -> Value:
     """
     mantissa, exponent = largest & 0x7FFFFF | 0x800000, largest >> 23
     remainder, quotient = k.constant(254 << 24, u32), k.constant(0, u32)
+    # largest is mantissa * 2^(exponent - 150); the quotient becomes 254 * 2^40 / mantissa.
     for _ in range(3):
         quotient = quotient << 8 | remainder // mantissa
         remainder = (remainder % mantissa) << 8
@@ -144,6 +145,7 @@ def _multiply(
 
 
 def _value(k: Builder, run: PackedRun, bytes_of_x: list[Value], sum_of_x: Value) -> Value:
+    """Return what 32 elements contribute, before the scale of x; see `_multiply`."""
     factor_count = max(1, len(run.factors))
     words_per_factor, integer_sum = len(bytes_of_x) // factor_count, k.constant(0, i32)
     for factor_index in range(factor_count):

@@ -9,6 +9,7 @@ from quod.tensor.quantised.packed import BYTES
 from quod.tensor.quantised.types.table import QUANTISED_TYPES
 
 SUBGROUP = 32
+"""Instances of a subgroup."""
 ROWS = 16
 """Rows of an MMA matrix."""
 UNIT = 512
@@ -56,6 +57,7 @@ class CoreLayout:
 
 
 _SLICES = 8
+"""The largest number of slices of a layout whose shared memory holds a whole row."""
 _RING = CoreLayout(4, 2, 1, 1, False)
 """The layout for rows of more pairs of blocks than `_SLICES`."""
 

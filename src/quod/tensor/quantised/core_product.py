@@ -76,12 +76,12 @@ def _multiply(
             vector.convert(loop.index * slices + slice_)
             k.copy_async_wait(layout.stages - 1)
             k.barrier()
-            place = loop.index & (layout.stages - 1)
-            totals = _Blocks(k, layout, ring, place).products(vector, loop.carried)
+            ring_stage = loop.index & (layout.stages - 1)
+            totals = _Blocks(k, layout, ring, ring_stage).products(vector, loop.carried)
             k.barrier()
-            after = loop.index + layout.stages
-            with k.if_(after < steps):
-                ring.copy(after * slices + slice_, place)
+            later_step = loop.index + layout.stages
+            with k.if_(later_step < steps):
+                ring.copy(later_step * slices + slice_, ring_stage)
             k.copy_async_commit()
             loop.next(tuple(totals))
         totals = loop.results
@@ -160,21 +160,28 @@ class _Blocks:
         self._lines = [line for tile in range(layout.tiles) for line in ring.line(stage, tile)]
         self._quarter = lane_of(k) & 3
         upper = self._quarter >> 1
-        heads = [
+        headers = [
             [k.load(ring.room, line + _BLOCK * block, 4) for line in self._lines]
             for block in range(2)
         ]
-        self._scales = [[_scales(k, head, upper) for head in row_heads] for row_heads in heads]
-        self._sizes = [[k.unpack_f16(head[0])[0] for head in row_heads] for row_heads in heads]
-        selected_heads = [
-            [k.select(upper == 1, high, low) for low, high in zip(*blocks_of_row, strict=True)]
-            for blocks_of_row in zip(*heads, strict=True)
+        self._scales = [
+            [_scales(k, header, upper) for header in row_headers] for row_headers in headers
         ]
-        self._minima = [_minima(k, head, self._quarter & 1) for head in selected_heads]
-        self._minimum_scales = [k.unpack_f16(head[0])[1] * -float(BYTES) for head in selected_heads]
+        self._sizes = [
+            [k.unpack_f16(header[0])[0] for header in row_headers] for row_headers in headers
+        ]
+        selected_headers = [
+            [k.select(upper == 1, high, low) for low, high in zip(*blocks_of_row, strict=True)]
+            for blocks_of_row in zip(*headers, strict=True)
+        ]
+        self._minima = [_minima(k, header, self._quarter & 1) for header in selected_headers]
+        self._minimum_scales = [
+            k.unpack_f16(header[0])[1] * -float(BYTES) for header in selected_headers
+        ]
         self._preloaded = [self._load_pair(pair) for pair in range(held)]
 
     def _load_pair(self, pair: int) -> list[Values]:
+        """Load this instance's 4-bit values of a pair of groups, 16 bytes per row."""
         offset = _BLOCK * (pair // 2) + 4 + 16 * (pair % 2)
         return [
             self._k.load(self._ring.room, line + offset + self._quarter * 4, 4)
@@ -235,17 +242,20 @@ def _joined(k: Builder, bytes_: Sequence[Value]) -> Value:
     return k.fma(high, k.constant(256.0, f32), low)
 
 
-def _scales(k: Builder, head: Sequence[Value], upper: Value) -> list[Value]:
-    """Return the scales of two runs of groups 0 and 2, or of 1 and 3 if `upper` is 1."""
-    _, a, _, c = head
+def _scales(k: Builder, header: Sequence[Value], upper: Value) -> list[Value]:
+    """Return the scales of two runs of groups 0 and 2, or of 1 and 3 if `upper` is 1.
+
+    header: The first four words of a block; `types.k_scales` has their layout.
+    """
+    _, a, _, c = header
     a, c = a >> upper * 16, c >> upper * 16
     pairs = (a & 0x3F3F, c & 0x0F0F | (a >> 2) & 0x3030)
     return [k.bitcast(number, i32) for pair in pairs for number in (pair & 255, pair >> 8)]
 
 
-def _minima(k: Builder, head: Sequence[Value], upper: Value) -> Value:
-    """Return the minima of the first or the last four runs of a block, as bytes."""
-    _, _, b, c = head
+def _minima(k: Builder, header: Sequence[Value], upper: Value) -> Value:
+    """Return the minima of the first or the last (`upper`) four runs of a block, as bytes."""
+    _, _, b, c = header
     first = b & each_byte(0x3F)
     last = (c >> 4) & each_byte(0x0F) | (b >> 2) & each_byte(0x30)
     return k.select(upper == 1, last, first)

@@ -28,16 +28,19 @@ _PLANES = 4
 _PAIRS, _ZEROS = 4, 32
 """Pairs of groups in 512 elements, and the index of a pair's zeros, in units of four words."""
 _PAIR = 4 * (_ZEROS + 2)
+"""Words of a pair of groups, with its zeros."""
 _FRACTION = 156
 """Elements are multiples of 2^(e - _FRACTION), where e is the f32 exponent of the largest."""
 _MIN_EXPONENT = 7
 """The least exponent used: every f32 is a multiple of 2^(_MIN_EXPONENT - _FRACTION)."""
 _SMALL = 64
+"""Elements with exponents below this are multiplied by two powers of two; see `convert`."""
 _NORMAL = _FRACTION - 126
 """The exponent from which 2^(e - _FRACTION) is a normal f32."""
 _INFINITY_EXPONENT = 255
 _NAN = 0x7FC00000
 _SIGNS = each_byte(128)
+"""The sign bit of each byte of a word."""
 
 
 class VectorBytes:
@@ -86,13 +89,13 @@ class VectorBytes:
 
     def convert(self, unit: Value) -> None:
         """Convert the elements for blocks 2 * unit and 2 * unit + 1; zeros beyond the row's end."""
-        k, lane, count = self._k, lane_of(self._k), _CHUNK // self._shared
+        k, lane, per_instance = self._k, lane_of(self._k), _CHUNK // self._shared
         part_index = self._group * SUBGROUP + lane
-        exists = unit * 2 + (part_index * count >> 8) < self._blocks
+        exists = unit * 2 + (part_index * per_instance >> 8) < self._blocks
         part_number = k.select(
             exists, unit * (SUBGROUP * self._shared) + part_index, k.constant(0, u32)
         )
-        elements = self._loaded(part_number, count)
+        elements = self._loaded(part_number, per_instance)
         largest = k.constant(0, u32)
         for value in elements:
             largest = k.maximum(largest, k.bitcast(value, u32) & 0x7FFFFFFF)
@@ -100,25 +103,25 @@ class VectorBytes:
         exponent = k.maximum(largest >> 23, _MIN_EXPONENT)
         # Two powers of two, because a single one could exceed f32.
         small = exponent < _SMALL
-        first = k.select(small, k.constant(2.0**_SMALL, f32), k.constant(1.0, f32))
-        first = k.select(exists, first, k.constant(0.0, f32))
-        second = exponent + k.select(small, k.constant(_SMALL, u32), k.constant(0, u32))
-        multiplier = k.bitcast((127 + _FRACTION - second) << 23, f32)
-        scaled = [value * first * multiplier for value in elements]
+        first_factor = k.select(small, k.constant(2.0**_SMALL, f32), k.constant(1.0, f32))
+        first_factor = k.select(exists, first_factor, k.constant(0.0, f32))
+        shifted_exponent = exponent + k.select(small, k.constant(_SMALL, u32), k.constant(0, u32))
+        second_factor = k.bitcast((127 + _FRACTION - shifted_exponent) << 23, f32)
+        scaled = [value * first_factor * second_factor for value in elements]
         words = [self._biased(value) for value in scaled]
-        fours = [_planes(words[offset : offset + 4]) for offset in range(0, count, 4)]
+        fours = [_planes(words[offset : offset + 4]) for offset in range(0, per_instance, 4)]
         chunk, inside = (
             (part_index, 0) if self._shared == 1 else (part_index >> 1, (part_index & 1) * 2)
         )
         for plane in range(_PLANES):
             plane_words = [four[plane] ^ _SIGNS for four in fours]
             k.store(self._buffer, self._place(chunk, plane) + inside, *plane_words)
-        run, lanes_per_run = sum_of(scaled), BYTES // count
+        run_sum, lanes_per_run = sum_of(scaled), BYTES // per_instance
         for bit in range(log2(lanes_per_run)):
-            run = run + k.shuffle(run, lane ^ (1 << bit))
+            run_sum = run_sum + k.shuffle(run_sum, lane ^ (1 << bit))
         with k.if_((lane & (lanes_per_run - 1)) == 0):
             offset = self._slice * (UNIT // BYTES) + (part_index >> log2(lanes_per_run))
-            self._runs[offset] = self._biased(run * k.constant(1 / BYTES, f32))
+            self._runs[offset] = self._biased(run_sum * k.constant(1 / BYTES, f32))
         # As bits: 2^(exponent - 156), subnormal or not, and NaN if an element is not finite.
         bits = k.select(
             exponent < _NORMAL, k.constant(1, u32) << (exponent - _MIN_EXPONENT & 31),

@@ -75,6 +75,7 @@ class Run:
         return [k.fma(scale, number, less) for scale, number in self._scaled()]
 
     def _scaled(self) -> list[tuple[Value, Value]]:
+        """Return pairs of scale and integer, with the integers' shifts moved to the scales."""
         scales = {0: self.scale}
         for shift in self.shifts:
             if shift:

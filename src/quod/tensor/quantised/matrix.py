@@ -154,6 +154,7 @@ class QuantisedMatrix:
         self._data = self.device.upload(_aligned(array).reshape(-1))
 
     def _checked_layout(self, layout: ProductLayout | None) -> ProductLayout | CoreLayout:
+        """Return the layout, or the default for None; InputError if the device lacks support."""
         if layout is None:
             cores = core_layout(self.device, self.type_name, self.rows, self._blocks_per_row)
             return cores or layout_for(self.device, self.type_name)
@@ -231,10 +232,10 @@ class QuantisedMatrix:
         """Return the launches that multiply by `x` into `y`, in order.
 
         Each is a kernel, its workgroups and its arguments, for `device.launch(*launch)` or
-        `recording.launch(*launch)`. Without rows there are none. Without a `workspace` each product
-        has its own memory, which lasts as long as the recording; consecutive products may share
-        one. Batches that are not multiplied as vectors and not in device memory use fused weights.
-        Raises `InputError` as `multiply` does; `DeviceError` for such batches if `plan` is
+        `recording.launch(*launch)`. A batch without rows has none. Without a `workspace` each
+        product has its own memory, which lasts as long as the recording; consecutive products may
+        share one. Batches that are not multiplied as vectors and not in device memory use fused
+        weights. Raises `InputError` as `multiply` does; `DeviceError` for such batches if `plan` is
         "dequantised".
         """
         plan, workspace_buffer = (
@@ -276,6 +277,7 @@ class QuantisedMatrix:
         return self._vector_launch(f32, x, y)
 
     def _vector_launch(self, element: Type, x: Any, y: Any) -> tuple[Any, ...]:
+        """Return the launch that multiplies a vector of an element type into `y`."""
         layout = self.layout
         if isinstance(layout, CoreLayout):
             groups = workgroups(self.device, layout, self.rows)
@@ -307,6 +309,7 @@ class QuantisedMatrix:
         return isinstance(self.layout, CoreLayout)
 
     def _uses_bytes(self, activations: str) -> bool:
+        """Return true if activations are quantised; InputError if the type does not allow it."""
         chosen = choice("activations", activations, (EXACT, INT8))
         if chosen == INT8 and QUANTISED_TYPES[self.type_name].packed is None:
             raise InputError(
@@ -317,6 +320,7 @@ class QuantisedMatrix:
 
     @staticmethod
     def _checked_plan(x: Given, activations: str, plan: Plan | None) -> Plan | None:
+        """Return the plan; InputError for one that is unknown or does not apply."""
         if plan is None:
             return None
         choice("plan", plan, (FUSED, DEQUANTISED))
@@ -325,6 +329,7 @@ class QuantisedMatrix:
         return plan
 
     def _workspace(self, workspace: Buffer | None) -> Buffer | None:
+        """Return the workspace; an error unless it is writable memory of the device."""
         if workspace is None:
             return None
         checked = instance("workspace", workspace, Buffer, "allocate one, or leave it out")
@@ -369,6 +374,7 @@ class QuantisedMatrix:
 
     @staticmethod
     def _vector(name: str, value: object, count: int) -> Any:
+        """Return a vector of `count` f32 in an array or buffer; InputError for anything else."""
         if isinstance(value, Buffer):
             if value.nbytes != 4 * count or value.dtype not in (None, np.dtype(np.float32)):
                 raise InputError(f"{name} must be a buffer of {count} f32, not {value!r}")
@@ -377,10 +383,10 @@ class QuantisedMatrix:
             raise InputError(f"{name} must be a NumPy array or a buffer, not {shown_kind(value)}")
         array = plain_array(name, value)
         if array.dtype != np.float32 or array.shape != (count,):
-            rows = f"; rows of other types have two axes, as (1, {count})" if name == "x" else ""
+            hint = f"; rows of other types have two axes, as (1, {count})" if name == "x" else ""
             raise InputError(
                 f"{name} must be float32 of shape ({count},), not {array.dtype} of {array.shape}"
-                f"{rows}"
+                f"{hint}"
             )
         return array
 

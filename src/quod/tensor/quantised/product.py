@@ -100,13 +100,13 @@ def _unrolled_positions(decoder: BlockDecoder, lanes: int) -> Iterator[tuple[int
 def _add_products(
     k: Builder, decoder: BlockDecoder, blocks: Value, x: Value,
     block_positions: Sequence[DecodePosition],
-    column: Value, totals: Sequence[Value],
+    block_index: Value, totals: Sequence[Value],
 ) -> tuple[Value, ...]:  # fmt: skip
-    """Return sums of rows plus the instance's products for block `column` of each row."""
+    """Return sums of rows plus the instance's products for block `block_index` of each row."""
     sums, width = list(totals), block_positions[0].width
     decoded = [decoder.decode(k, blocks, block_position) for block_position in block_positions]
     for runs_of_rows in zip(*decoded, strict=True):
-        first_element = column * decoder.elements + runs_of_rows[0].start
+        first_element = block_index * decoder.elements + runs_of_rows[0].start
         if width == 1:
             sums = [
                 k.fma(run.fused(k)[0], x[first_element], sum_)
@@ -129,7 +129,7 @@ def _load_activations(k: Builder, x: Value, start: Value, width: int) -> list[Va
     count = min(width, WIDEST // element.bytes)
     if element is f32:
         source = k.pointer_add(x, start)
-        return [v for start_ in range(0, width, count) for v in k.load(source, start_, count)]
+        return [v for offset in range(0, width, count) for v in k.load(source, offset, count)]
     accesses, first_access = Accesses(k, element, count), start >> log2(count)
     source = accesses.of(x)
     return [
@@ -151,11 +151,11 @@ def _inner_product(k: Builder, run: Run, activations: list[Value]) -> Value:
         by_shift[shift] = number * value if subtotal is None else k.fma(number, value, subtotal)
     total: Value | None = None
     for shift, partial_sum in by_shift.items():
-        step = k.constant(2.0**-shift, f32)
+        factor = k.constant(2.0**-shift, f32)
         total = (
-            (partial_sum * step if shift else partial_sum)
+            (partial_sum * factor if shift else partial_sum)
             if total is None
-            else k.fma(partial_sum, step, total)
+            else k.fma(partial_sum, factor, total)
         )
     assert total is not None
     return total
@@ -219,7 +219,7 @@ class Sharing:
 
 
 def room_for_sums(k: Builder, sums_per_instance: int) -> Value | None:
-    """Allocate shared memory for `count` sums of a workgroup; None if one subgroup holds it."""
+    """Allocate shared memory for the sums of a workgroup; None if that is one subgroup."""
     fits_subgroup = k.machine.has(Capability.SUBGROUPS) and k.subgroup_size >= k.workgroup_size
     if k.workgroup_size == 1 or fits_subgroup:
         return None

@@ -35,14 +35,14 @@ def dequantise(type_name: str, blocks: NDArray[Any]) -> Floats:
         raise InputError(f"blocks of {name} must be {expected_type}, not {array.dtype}")
     if name in _PLAIN:
         return _PLAIN[name](array)
-    kind = QUANTISED_TYPES[name]
-    if not array.ndim or array.shape[-1] % kind.bytes:
-        raise InputError(f"rows of {name} must be whole blocks of {kind.bytes} bytes")
-    shape = (*array.shape[:-1], array.shape[-1] // kind.bytes * kind.elements)
+    block_type = QUANTISED_TYPES[name]
+    if not array.ndim or array.shape[-1] % block_type.bytes:
+        raise InputError(f"rows of {name} must be whole blocks of {block_type.bytes} bytes")
+    shape = (*array.shape[:-1], array.shape[-1] // block_type.bytes * block_type.elements)
     if not array.size:
         return np.zeros(shape, np.float32)
     with np.errstate(all="ignore"):
-        values = kind.dequantise(array.reshape(-1, kind.bytes))
+        values = block_type.dequantise(array.reshape(-1, block_type.bytes))
     return values.reshape(shape)
 
 
@@ -56,15 +56,15 @@ def quantise(type_name: str, values: Floats) -> Bytes:
     rows = QUANTISED_TYPES.values()
     encoders = {row.name: row.quantise for row in rows if row.quantise is not None}
     name = choice("the type", type_name, tuple(encoders))
-    array, kind = plain_array("values", values), QUANTISED_TYPES[name]
+    array, block_type = plain_array("values", values), QUANTISED_TYPES[name]
     if array.dtype != np.float32:
         raise InputError(f"values must be float32, not {array.dtype}")
-    if not array.ndim or array.shape[-1] % kind.elements:
-        raise InputError(f"rows of values for {name} must be whole blocks of {kind.elements}")
+    if not array.ndim or array.shape[-1] % block_type.elements:
+        raise InputError(f"rows of values for {name} must be whole blocks of {block_type.elements}")
     if not np.isfinite(array).all():
         raise InputError("values must be finite, and one is not")
-    packed = encoders[name](array.reshape(-1, kind.elements))
-    row_bytes = array.shape[-1] // kind.elements * kind.bytes
+    packed = encoders[name](array.reshape(-1, block_type.elements))
+    row_bytes = array.shape[-1] // block_type.elements * block_type.bytes
     return packed.reshape(*array.shape[:-1], row_bytes)
 
 
@@ -78,6 +78,7 @@ _PLAIN: dict[str, Callable[[NDArray[Any]], Floats]] = {
     "BF16": _bf16,
     "I8": lambda array: array.astype(np.float32),
 }
+"""By name: the conversion to f32 of types that are not in blocks."""
 
 BLOCK_TYPES = tuple(QUANTISED_TYPES)
 """The block types: names in GGUF files, and NF4."""

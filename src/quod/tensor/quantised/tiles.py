@@ -29,6 +29,7 @@ Runs = list[list[Value]]
 _MAX_VECTOR = 8
 """The maximum number of 16-bit elements of a store."""
 _WORDS = 4
+"""Words of an access, which the swizzle of a ring moves as a whole."""
 
 
 def order_of(decoder: BlockDecoder, depth: int) -> DepthOrder:

@@ -26,6 +26,7 @@ from quod.tensor.rows.plan import RowPlan, plan_parts
 from quod.validation import whole_number_or_none
 
 _MAX_LENGTH = (1 << 31) - 1
+"""The limit of an axis and of the elements after it, which kernels count in 32-bit words."""
 
 
 def reduce_sum(
@@ -100,6 +101,7 @@ def _extreme(
     device: DeviceChoice, x: Given, axis: int | None, keepdims: bool, out: Given | None, *,
     least: bool,
 ) -> Any:  # fmt: skip
+    """Reduce to the greatest elements, or with `least` to the least."""
     return _reduce(device, "min" if least else "max", x, axis, keepdims, out)
 
 
@@ -115,6 +117,7 @@ class _Sizes:
 def _reduce(
     device: DeviceChoice, name: str, x: Given, axis: int | None, keepdims: bool, out: Given | None
 ) -> Any:
+    """Validate the arguments of the reduction `name`, and launch it."""
     device = resolve_device(device)
     source = tensor(device, "x", x)
     axes = len(source.shape)
@@ -161,7 +164,8 @@ def _launch(
     along = sizes.inner == 1 and sizes.length > 0
     length, inputs, input_type, first = sizes.length, [source.memory], source.element, True
     if not length:
-        inputs = [device.allocate(source.element.bytes, zero=True)]  # of which nothing is inputs
+        # Kernels do not read this memory, but memory must not be empty.
+        inputs = [device.allocate(source.element.bytes, zero=True)]
     parts = 0
     while parts != 1:
         plan: RowPlan | ColumnPlan

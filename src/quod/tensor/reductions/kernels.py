@@ -57,8 +57,8 @@ def _along_rows(
         for access in accesses:
             others = [row.load(each, access.place) for each in other_rows]
             for number, values in enumerate(zip(access.values, *others, strict=True)):
-                place = row.before + access.place * plan.vector + number
-                term = reduction.of(values[0], place) if form.first else values
+                column = row.before + access.place * plan.vector + number
+                term = reduction.of(values[0], column) if form.first else values
                 if access.in_range is not None and not reduction.picks:
                     term = tuple(
                         k.select(access.in_range, *pair)
@@ -83,27 +83,27 @@ def _over_rows(
     columns = Columns(k, plan, width)
     types = form.read(element)
     read, stored = memory[: len(types)], memory[len(types) :]
-    matrix, begin = columns.slab // parts * rows, columns.slab % parts * SLAB
+    matrix_start, slab_start = columns.slab // parts * rows, columns.slab % parts * SLAB
 
     def terms(row: Value) -> list[Values]:
         """Return the carried numbers of each element of a row."""
         numbers = [columns.load(*each, row) for each in zip(read, types, strict=True)]
         if form.first:
-            return [reduction.of(value, row - matrix) for value in numbers[0]]
+            return [reduction.of(value, row - matrix_start) for value in numbers[0]]
         return list(zip(*numbers, strict=True))
 
-    def step(carried: Values, taken: list[Value]) -> Values:
-        before = list(zip(*columns.split(carried), strict=True))
-        each = zip(*[terms(row) for row in taken], strict=True)
+    def step(carried: Values, rows_in_step: list[Value]) -> Values:
+        states = list(zip(*columns.split(carried), strict=True))
+        terms_by_column = zip(*[terms(row) for row in rows_in_step], strict=True)
         combined = [
             reduction.combined(state, in_pairs(list(column_terms), reduction.combined))
-            for state, column_terms in zip(before, each, strict=True)
+            for state, column_terms in zip(states, terms_by_column, strict=True)
         ]
         return tuple(value for kind in zip(*combined, strict=True) for value in kind)
 
     initial = tuple(value for value in reduction.initial() for _ in range(columns.width))
-    size = k.minimum(rows - begin, k.constant(SLAB, u32))
-    results = columns.split(columns.fold(matrix + begin, size, initial, step))
+    slab_rows = k.minimum(rows - slab_start, k.constant(SLAB, u32))
+    results = columns.split(columns.fold(matrix_start + slab_start, slab_rows, initial, step))
     if form.last:
         pairs = zip(*results, strict=True)
         results = [tuple(reduction.result(each, divisor) for each in pairs)]

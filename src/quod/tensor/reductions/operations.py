@@ -12,6 +12,7 @@ from quod.kernel import Builder, Value, f32, u32
 from quod.kernel.ir.types import Type
 from quod.tensor.accesses import Values
 
+# Bits of an f32.
 _SIGN = 1 << 31
 _ALL_BITS = (1 << 32) - 1
 _INFINITE = 0x7F800000
@@ -85,6 +86,7 @@ class Extreme:
         return self._k.bitcast(bits, f32)
 
     def _key(self, bits: Value) -> Value:
+        """Return the u32 key of the bits of an f32; with `least`, keys are in descending order."""
         k = self._k
         key = k.select(bits >= _SIGN, bits ^ _ALL_BITS, bits ^ _SIGN)
         key = key ^ _ALL_BITS if self._least else key

@@ -71,12 +71,12 @@ def _layer_norm_backward(
     """
     row = Row(k, element, plan, rows, width)
     source, zero = row.of(x), k.constant(0.0, f32)
-    slope = _weighted(row, gradient, weight)
+    weighted_at = _weighted(row, gradient, weight)
 
     def plain(accesses: list[Access], carried: Values) -> Values:
         value_sum = summed(counted(k, accesses, lambda value: value), carried[0])
         return value_sum, summed(
-            counted(k, accesses, lambda _, weighted: weighted, slope), carried[1]
+            counted(k, accesses, lambda _, weighted: weighted, weighted_at), carried[1]
         )
 
     value_sum, gradient_sum = row.fold(source, (zero, zero), plain)
@@ -84,12 +84,14 @@ def _layer_norm_backward(
 
     def central(accesses: list[Access], carried: Values) -> Values:
         squares = counted(k, accesses, lambda value: (value - mean) * (value - mean))
-        products = counted(k, accesses, lambda value, weighted: (value - mean) * weighted, slope)
+        products = counted(
+            k, accesses, lambda value, weighted: (value - mean) * weighted, weighted_at
+        )
         return summed(squares, carried[0]), summed(products, carried[1])
 
     squares, products = row.fold(source, (zero, zero), central)
     scale = k.rsqrt(row.total(squares) / row.columns + epsilon)
-    _store(row, source, dx, slope, scale, products, mean, mean_gradient)
+    _store(row, source, dx, weighted_at, scale, products, mean, mean_gradient)
     row.put(scales, scale)
     row.put(means, mean)
 

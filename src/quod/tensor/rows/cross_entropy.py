@@ -31,6 +31,7 @@ from quod.validation import choice, whole_number
 Reduction = Literal["mean", "sum", "none"]
 _U32_RANGE = 1 << 32
 _NOT_COUNTED = -1.0
+"""A sentinel that no count equals."""
 
 
 def cross_entropy(
@@ -73,8 +74,8 @@ def cross_entropy(
         )
     gradient_tensor = None if gradient is None else like(device, "gradient", gradient, x)
     shape = target_classes.shape if reduction == "none" else (1,)
-    target = numbers(device, logits, x, shape) if out is None else out
-    out_tensor = of_numbers(device, "out", target, shape)
+    out_memory = numbers(device, logits, x, shape) if out is None else out
+    out_tensor = of_numbers(device, "out", out_memory, shape)
     check_apart(out_tensor, x, target_classes, gradient_tensor)
     if gradient_tensor is not None:
         check_apart(gradient_tensor, x, same=True)
@@ -97,7 +98,7 @@ def cross_entropy(
         plan = plan_rows(device, f32, width)
         compiled = device.compile(LOSS_TOTAL, lanes=plan.lanes, plan=plan)
         device.launch(compiled, 1, width // plan.vector, losses, counts, out_tensor.memory)
-    return target
+    return out_memory
 
 
 def _counts(
@@ -147,6 +148,7 @@ def _launch_rows(
     device: AnyDevice, x: Tensor, targets: Tensor, ignored: int, scale: float, counts: Buffer,
     losses: Any, gradient_tensor: Tensor | None,
 ) -> None:  # fmt: skip
+    """Launch the kernel of the losses, and of the gradient if `gradient_tensor` is given."""
     if not math.prod(x.shape):
         return
     plan = plan_rows(device, x.element, x.columns)

@@ -19,7 +19,7 @@ class Powers:
     """
 
     def __init__(self, k: Builder, row: Row, source: Value, element: Value | None = None) -> None:
-        """Reduce the row at `source`; `element` is an element of it that all instances have."""
+        """Reduce the row at `source`; all instances have loaded `element` of it."""
         self._k = k
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
         if element is not None:
@@ -51,6 +51,7 @@ class Powers:
 
 
 def _highest(k: Builder, accesses: list[Access], top: Value) -> Value:
+    """Return the maximum of `top` and of all elements of some accesses."""
     for access in accesses:
         for value in access.values:
             top = k.maximum(top, value)

@@ -69,6 +69,7 @@ def _run(
     device: DeviceChoice, kernels: Mapping[Type, KernelDefinition], x: Given, out: Given | None,
     numbers: tuple[float, ...], vectors: Mapping[str, Given],
 ) -> Any:  # fmt: skip
+    """Validate the tensors of a row function, launch it, and return the result."""
     device = resolve_device(device)
     source = tensor(device, "x", x)
     shared_vectors = [row_of(device, name, value, source) for name, value in vectors.items()]

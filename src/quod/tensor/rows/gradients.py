@@ -88,6 +88,7 @@ def _norm(
     device: AnyDevice, gradient: Given, x: Given, weight: Given, epsilon: float,
     vectors: Sequence[str], out: Sequence[Given] | None,
 ) -> Sequence[Any]:  # fmt: skip
+    """Return the gradients of a norm's input and of its vectors, whose names are `vectors`."""
     x_tensor = tensor(device, "x", x)
     gradient_tensor = like(device, "gradient", gradient, x_tensor)
     weight_tensor = row_of(device, "weight", weight, x_tensor)
@@ -120,8 +121,8 @@ def _norm(
         launch_rows(device, rows_kernels[x_tensor.element], x_tensor, (epsilon,), memory, 2)
         memory = [gradient_tensor.memory, x_tensor.memory, *row_numbers, *partial_sums]
         _launch_columns(device, columns_kernels, x_tensor, x_tensor.element, x_tensor.rows, memory)
-    for out_part, out_vector in zip(partial_sums, out_vectors, strict=True):
-        _add_up(device, x_tensor, out_part, slab_count, out_vector.memory)
+    for slab_sums, out_vector in zip(partial_sums, out_vectors, strict=True):
+        _add_up(device, x_tensor, slab_sums, slab_count, out_vector.memory)
     return targets
 
 
@@ -146,6 +147,7 @@ def _launch_columns(
     device: AnyDevice, kernels: Mapping[Type, KernelDefinition], model: Tensor, element: Type,
     rows: int, memory: Sequence[Any],
 ) -> None:  # fmt: skip
+    """Launch a kernel that sums `rows` rows of the length of `model` over slabs."""
     plan = plan_columns(device, f32, model.columns)
     compiled = device.compile(kernels[element], lanes=plan.lanes, element=element, plan=plan)
     groups = plan.blocks(model.columns) * max(1, slabs(rows))

@@ -15,11 +15,13 @@ WIDEST = 16
 """Bytes of the widest access."""
 
 _MIN_THREADS = 8
+"""The minimum number of instances per row."""
 _ELEMENTS_PER_INSTANCE = 32
 """The maximum number of elements per instance, unless a long row requires more."""
 _MAX_THREADS_AND_ELEMENTS = (512, 64)
 """The maximum number of instances per row, and of elements per instance in registers."""
 _MAX_IN_SHORT_KERNELS = (256, 16)
+"""Those maxima on devices whose kernels must be short (`Capability.SHORT_KERNELS`)."""
 _REGISTER_ELEMENTS = (20, 36)
 """Elements of an instance in registers if the row's other elements are in shared memory.
 
@@ -138,17 +140,20 @@ def _long_row_plan(
         return None
     # Shared vectors are as long as rows, and are read after the reduction: more instances have more
     # loads in flight.
-    shared_bytes = 2 * threads
-    if width % shared_bytes == 0 and width * vector <= shared_bytes * _ELEMENTS_PER_INSTANCE:
+    more_threads = 2 * threads
+    if width % more_threads == 0 and width * vector <= more_threads * _ELEMENTS_PER_INSTANCE:
         return RowPlan(
-            shared_bytes, shared_bytes, vector, width // shared_bytes, whole=True, full=True
+            more_threads, more_threads, vector, width // more_threads, whole=True, full=True
         )
     copied = batch - _REGISTER_ELEMENTS[0] // vector
     return replace(plan, copied=copied, resident=2) if 2 * copied <= copies_that_fit else None
 
 
 def widest(element: Type, columns: int, most: int = WIDEST) -> int:
-    """Return the most elements of an access, in WIDEST bytes, that divide the row length."""
+    """Return the elements of the widest access that divides a row.
+
+    An access has at most WIDEST bytes and at most `most` elements.
+    """
     vector = min(WIDEST // element.bytes, most)
     while columns % vector:
         vector //= 2

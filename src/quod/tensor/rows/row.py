@@ -16,6 +16,7 @@ from quod.tensor.rows.plan import RowPlan
 T = TypeVar("T")
 
 LOG2_E = 1.4426950408889634
+"""log2(e): exp(x) is 2**(x * LOG2_E), and GPUs compute powers of two."""
 
 
 @frozen(eq=False)
@@ -66,11 +67,13 @@ class Row:
         self._stored = Accesses(k, stored or element, plan.vector)
         self._width = width
         self._threads, self._vector = plan.threads, plan.vector
+        # `whole`: one step covers the row, so its accesses are loaded once and kept.
         self._batch, self.whole, self._copied = plan.batch, plan.whole, plan.copied
         self._full = plan.full
         if plan.resident:
             k.resident_workgroups(plan.resident)
         self._row_accesses: list[Access] = []
+        # `_is_row` tells whether the instance has a row; it is None if all instances have one.
         row, self._lane, self._is_row = k.workgroup_id(), k.local_id(), None
         if plan.threads < k.workgroup_size:
             row = row * (k.workgroup_size // plan.threads) + self._lane // plan.threads
@@ -89,10 +92,10 @@ class Row:
             remaining = count.cast(u64) - self._first
             self._width = k.minimum(remaining, width.cast(u64)).cast(u32)
         self._copies = self._allocate_buffers(plan.copied)
-        has_subgroups = plan.threads > k.subgroup_size
-        subgroup_count = -(-k.workgroup_size // k.subgroup_size) if has_subgroups else 0
+        spans_subgroups = plan.threads > k.subgroup_size
+        subgroup_count = -(-k.workgroup_size // k.subgroup_size) if spans_subgroups else 0
         self._shared = (
-            [k.shared(type_, subgroup_count) for type_ in shared] if has_subgroups else []
+            [k.shared(type_, subgroup_count) for type_ in shared] if spans_subgroups else []
         )
 
     @property
@@ -108,11 +111,11 @@ class Row:
     # --- memory
 
     def of(self, matrix: Value) -> Value:
-        """Return the pointer to the row in a matrix."""
+        """Return the pointer to the row in a matrix of the element type, for `load`."""
         return self._accesses.of(matrix, self._first)
 
     def into(self, matrix: Value) -> Value:
-        """Return the pointer to the row in a matrix of the stored type."""
+        """Return the pointer to the row in a matrix of the stored type, for `store`."""
         return self._stored.of(matrix, self._first)
 
     def vector(self, memory: Value) -> Value:
@@ -129,7 +132,7 @@ class Row:
         return self._accesses.load(pointer, at)
 
     def element(self, matrix: Value, place: Value) -> Value:
-        """Load one element of the row in a matrix."""
+        """Load element `place` of the row in a matrix."""
         return matrix[self._first * self._vector + place.cast(u64)]
 
     def own(self, vector: Value) -> Value:
@@ -145,7 +148,7 @@ class Row:
     # --- passes over the row
 
     def once(self, values_of: Callable[[Access], Values]) -> Callable[[Access], Values]:
-        """Cache the result of `values_of` for each access of a whole row, not of a looped one."""
+        """If one step covers the row, cache `values_of` by access: passes share the accesses."""
         cache: dict[int, Values] = {}
 
         def cached(access: Access) -> Values:
@@ -203,7 +206,7 @@ class Row:
     def fold(
         self, pointer: Value, initial: Values, step: Callable[[list[Access], Values], Values]
     ) -> Values:
-        """Fold the instance's accesses; `step` takes some accesses and the carried values."""
+        """Fold the instance's accesses; `step` folds a list of accesses into the carried values."""
         k = self._k
         if self.whole:
             accesses = self._whole_row(pointer)
@@ -237,6 +240,7 @@ class Row:
     def _store_step(
         self, target: Value, accesses: list[Access], values_of: Callable[[Access], Sequence[Value]]
     ) -> None:
+        """Store `values_of(access)` of some accesses, except beyond the row or without a row."""
         k = self._k
         for access in accesses:
             values, in_range = values_of(access), access.in_range
@@ -294,7 +298,7 @@ def counted(
     k: Builder, accesses: list[Access], term: Callable[..., Value],
     *other_operands: Callable[[Access], Values],
 ) -> Iterator[Value]:  # fmt: skip
-    """Yield `term` of each element and the other operands' at its index; zero beyond the row."""
+    """Yield `term` of each element and the elements of other operands; 0 beyond the row."""
     for access in accesses:
         for values in zip(
             access.values, *(operand(access) for operand in other_operands), strict=True

@@ -63,11 +63,13 @@ def gemm_fp8(
     float32, float16 or bfloat16. A transposed view of contiguous memory is not copied. `bias` has a
     gradient. Operands and scales have none, as they are rounded: requesting one raises InputError.
     """
-    first, second = (
+    a_scales, b_scales = (
         _scale(name, scale, operand)
         for name, scale, operand in (("scale_a", scale_a, a), ("scale_b", scale_b, b))
     )
-    return _GEMM(a, b, first, second, bias, transpose_a, transpose_b, fast_accumulation, out_dtype)
+    return _GEMM(
+        a, b, a_scales, b_scales, bias, transpose_a, transpose_b, fast_accumulation, out_dtype
+    )
 
 
 def _scale(name: str, value: Any, operand: Any) -> Any:
@@ -78,6 +80,7 @@ def _scale(name: str, value: Any, operand: Any) -> Any:
 
 
 def _check_floats8(**tensors: Tensor) -> None:
+    """Raise InputError for a tensor that is not of an 8-bit float type."""
     for name, operand in tensors.items():
         if operand.dtype not in FLOATS8:
             raise InputError(
@@ -106,8 +109,8 @@ def _allocate_quantised(x: Tensor, dtype: str, scales: str) -> tuple[Tensor, Ten
     if not x.dim():
         raise InputError("x must have an axis at least")
     by_rows = choice("scales", scales, ("rows", "tensor")) == "rows" and x.dim() > 1
-    factors = x.new_empty(x.shape[:-1] if by_rows else (1,), dtype=torch.float32)
-    return x.new_empty(x.shape, dtype=stored_dtype), factors
+    scales_tensor = x.new_empty(x.shape[:-1] if by_rows else (1,), dtype=torch.float32)
+    return x.new_empty(x.shape, dtype=stored_dtype), scales_tensor
 
 
 def _allocate_dequantised(x: Tensor, scales: Tensor, out_dtype: torch.dtype) -> Tensor:

@@ -85,6 +85,7 @@ class Operator:
         return call(self._function, self._allocate(*arguments), **named)
 
     def _save(self, ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
+        """Keep what the backward pass needs: tensors through PyTorch, other values as they are."""
         results = output if isinstance(output, tuple) else (output,)
         if self._formula not in (None, no_gradients):
             ctx.mark_non_differentiable(*results[1:])
@@ -93,6 +94,7 @@ class Operator:
         ctx.kept = [_SAVED if isinstance(each, Tensor) else each for each in kept]
 
     def _backward(self, ctx: Any, result_gradient: Tensor, *_others: Any) -> tuple[Any, ...]:
+        """Compute the gradients; InputError if one is needed and does not exist."""
         if self._formula is None:
             raise InputError(f"{self._name} is a gradient, which is not differentiated again")
         saved = iter(ctx.saved_tensors)
@@ -112,7 +114,9 @@ def no_gradients(*_: Any) -> tuple[()]:
 
 
 _SAVED = object()
+"""Stands for a kept tensor, which PyTorch saves."""
 _PLAIN = (Tensor, torch.nn.Parameter)
+"""The types of ordinary tensors; subclasses may intercept calls."""
 
 
 def check_tensor(name: str, value: object) -> None:
@@ -121,6 +125,7 @@ def check_tensor(name: str, value: object) -> None:
 
 
 def _check(kind: str, name: str, value: Any) -> None:
+    """Raise InputError unless a value has the type that the schema gives its argument."""
     if value is None and kind.endswith("?"):
         return
     types, max_absolute, text = _KINDS[kind.removesuffix("?")]

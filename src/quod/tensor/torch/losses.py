@@ -61,6 +61,7 @@ def _allocate_gradient(
 def _run_gradient(
     gradient: Tensor, logits: Tensor, targets: Tensor, ignore_index: int, reduction: str
 ) -> Tensor:
+    """Compute the gradient of the logits; a gradient of one number becomes the kernel's scale."""
     logit_gradient = _allocate_gradient(gradient, logits, targets, ignore_index, reduction)
     by_row = reduction == "none"
     scale = 1.0 if by_row else float(gradient)
@@ -91,6 +92,7 @@ def _check(logits: Tensor, targets: Tensor, ignore_index: int, reduction: str) -
 
 
 _SCHEMA = "Tensor logits, Tensor targets, int ignore_index, str reduction) -> Tensor"
+"""The arguments after the gradient, and the result, which both ops share."""
 _CROSS_ENTROPY_BACKWARD = Operator(
     "cross_entropy_backward", f"(Tensor gradient, {_SCHEMA}", _allocate_gradient, run=_run_gradient
 )

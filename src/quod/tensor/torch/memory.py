@@ -117,6 +117,7 @@ def call(function: Callable[..., Any], out: Tensor | tuple[Tensor, ...], **argum
 
 
 def _device(x: Tensor) -> str:
+    """Return Quod's name of the device of a tensor."""
     kind = x.device.type
     if kind == "cpu":
         return "cpu"
@@ -128,6 +129,7 @@ def _device(x: Tensor) -> str:
 
 
 def _memory(x: Tensor) -> Any:
+    """Return a tensor's memory as `quod.tensor` takes it, copied if kernels cannot read it."""
     x = x.detach().contiguous()
     if x.is_cuda:
         return x.clone() if x.data_ptr() % _ALIGNMENT else x

@@ -18,6 +18,7 @@ from quod.tensor.training.clipping_kernels import clip_factor
 
 _RATES = "decay rate root"
 _SCALARS = "epsilon keep_first add_first keep_second add_second scale"
+"""Kernel parameters; beta1 is `keep_first`, 1 - beta1 is `add_first`, and likewise for beta2."""
 
 
 def _adamw(
@@ -80,6 +81,7 @@ _FUNCTIONS: dict[tuple[bool, bool], Function] = {
     (False, False): _adamw, (True, False): _clipped_adamw,
     (False, True): _adamw_memory_rates, (True, True): _clipped_adamw_memory_rates,
 }  # fmt: skip
+"""The functions by whether gradients are clipped, and whether rates are in memory."""
 
 
 def _make_kernel(

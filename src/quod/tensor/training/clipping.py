@@ -60,7 +60,7 @@ def clip_gradients(
     two tensors may share memory.
     """
     device = resolve_device(device)
-    max_norm_ = positive("max_norm", max_norm)
+    valid_max_norm = positive("max_norm", max_norm)
     gradient_tensors, originals = _tensors(device, gradients)
     for gradient_tensor in gradient_tensors:
         check_writable(gradient_tensor)
@@ -70,12 +70,13 @@ def clip_gradients(
     norm_memory = of_numbers(device, "out", norm, (1,)).memory
     for gradient_tensor in gradient_tensors:
         launch_flat(
-            device, CLIP[gradient_tensor.element], [max_norm_, norm_memory], [gradient_tensor]
+            device, CLIP[gradient_tensor.element], [valid_max_norm, norm_memory], [gradient_tensor]
         )
     return norm
 
 
 def _tensors(device: AnyDevice, gradients: object) -> tuple[list[Tensor], list[Given]]:
+    """Validate a list of gradients; return tensors, and the arguments as given."""
     ordered = in_order("gradients", gradients)
     if hasattr(gradients, "dtype"):
         raise InputError(f"gradients must be a list of tensors, not {shown_kind(gradients)}")
@@ -89,6 +90,7 @@ def _tensors(device: AnyDevice, gradients: object) -> tuple[list[Tensor], list[G
 def _norm_of(
     device: AnyDevice, tensors: list[Tensor], originals: list[Given], out: Given | None
 ) -> Any:
+    """Launch the norm of tensors; `originals[0]` determines the library of the result."""
     target: Any = out
     if out is None:
         shape = (1,)

@@ -22,7 +22,7 @@ Sums of 2^31 squares neither overflow nor underflow in the sum that is used (Blu
 Fortran program to find the Euclidean norm, 1978).
 """
 _LOW, _HIGH = 2.0**-60, 2.0**-40
-"""The low sum is used if the middle sum is below _LOW, the high sum if it is at least _HIGH."""
+"""The low sum is used if the middle sum is below _LOW, the high sum if that is at least _HIGH."""
 _NORM_ADDEND = 1e-6
 """Added to the norm that divides; PyTorch adds the same number."""
 
@@ -46,6 +46,8 @@ def _square_sums(
 
 
 def _square(scale: float) -> Callable[[Value], Value]:
+    """Return the function that squares a number times a scale."""
+
     def square(value: Value) -> Value:
         scaled = value if scale == 1 else value * scale
         return scaled * scaled
@@ -56,7 +58,7 @@ def _square(scale: float) -> Callable[[Value], Value]:
 def _norm(
     k: Builder, width: Value, low: Value, middle: Value, high: Value, norm: Value, *, plan: RowPlan
 ) -> None:
-    """norm[0] = the square root of the sum of all partial sums."""
+    """norm[0] = the square root of the sum of all partial sums, at one of the scales."""
     row = Row(k, f32, plan, k.constant(1, u32), width)
     low_and_high = row.vector(low), row.vector(high)
 

@@ -44,6 +44,7 @@ class _Layer:
 
 
 def _layer(device: AnyDevice, x: Given, weight: Given, a: Given, b: Given) -> _Layer:
+    """Validate the tensors of a layer; InputError if their types or shapes do not match."""
     x_tensor = tensor(device, "x", x)
     matrices = []
     for name, value, axis in (("weight", weight, "outputs"), ("a", a, "rank")):

@@ -91,20 +91,27 @@ def adamw(
         values.append(positive("max_norm", max_norm))
     device_inputs = [operand for operand in (device_rates, device_norm) if operand is not None]
     values += [operand.memory for operand in device_inputs]
-    weights, gradients = (
+    parameter_tensor, gradient_tensor = (
         tensor(device, "parameter", parameter),
         tensor(device, "gradient", gradient),
     )
-    if gradients.element not in (weights.element, f32) or gradients.shape != weights.shape:
+    if (
+        gradient_tensor.element not in (parameter_tensor.element, f32)
+        or gradient_tensor.shape != parameter_tensor.shape
+    ):
         raise InputError(
-            f"gradient must be {weights.text}, as parameter is, or f32, not {gradients.text}"
+            f"gradient must be {parameter_tensor.text}, as parameter is, or f32, not "
+            f"{gradient_tensor.text}"
         )
     moments_by_name = {"first_moment": first_moment, "second_moment": second_moment}
     moments = [
-        of_numbers(device, name, moment, weights.shape) for name, moment in moments_by_name.items()
+        of_numbers(device, name, moment, parameter_tensor.shape)
+        for name, moment in moments_by_name.items()
     ]
-    tensors = [weights, gradients, *moments]
+    tensors = [parameter_tensor, gradient_tensor, *moments]
     for index in (0, 2, 3):
         check_apart(tensors[index], *device_inputs, *tensors[:index], *tensors[index + 1 :])
-    kernel = ADAMW[weights.element, gradients.element, norm is not None, rates is not None]
+    kernel = ADAMW[
+        parameter_tensor.element, gradient_tensor.element, norm is not None, rates is not None
+    ]
     launch_flat(device, kernel, values, tensors)

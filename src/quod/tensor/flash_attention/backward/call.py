@@ -46,7 +46,7 @@ def attention_backward(
         like(device, "gradient", gradient, inputs.q),
         like(device, "y", y, inputs.q),
     )
-    sums = inputs.of_queries(device, "log_sums", log_sums)
+    log_sum_tensor = inputs.of_queries(device, "log_sums", log_sums)
     models = (inputs.q, inputs.k, inputs.v)
     targets = (
         [result(device, *pair) for pair in zip((q, k, v), models, strict=True)]
@@ -59,15 +59,23 @@ def attention_backward(
     ]
     for position, out_tensor in enumerate(out_tensors):
         check_apart(
-            out_tensor, output_gradient, output, sums, *inputs.tensors, *out_tensors[:position]
+            out_tensor,
+            output_gradient,
+            output,
+            log_sum_tensor,
+            *inputs.tensors,
+            *out_tensors[:position],
         )
-    numbers = device.allocate(8 * max(1, inputs.q.rows), zero=False)
+    row_statistics = device.allocate(8 * max(1, inputs.q.rows), zero=False)
     if math.prod(inputs.q.shape):
-        memory = [operand.memory for operand in (output_gradient, output, sums)]
-        launch_rows(device, ATTENTION_ROWS[inputs.q.element], inputs.q, (), [*memory, numbers], 2)
+        memory = [operand.memory for operand in (output_gradient, output, log_sum_tensor)]
+        launch_rows(
+            device, ATTENTION_ROWS[inputs.q.element], inputs.q, (), [*memory, row_statistics], 2
+        )
     memory = inputs.memory()
     arguments = [output_gradient.memory if math.prod(output_gradient.shape) else memory[0], *memory]
-    arguments.insert(4, numbers)
+    # Kernels take them after the gradient, q, k and v.
+    arguments.insert(4, row_statistics)
     if math.prod(inputs.q.shape):
         _launch(device, ATTENTION_BACKWARD_QUERIES, inputs, arguments, [out_tensors[0].memory], 0)
     if math.prod(inputs.k.shape):
@@ -123,13 +131,14 @@ def _by_warpgroups(
     arguments: list[Any],
     outputs: list[Any], side: int,
 ) -> None:  # fmt: skip
+    """Launch a kernel on warpgroups; see `_launch`. Rows are of `side`, lines of the other side."""
     element, (queries, keys, size) = inputs.q.element, inputs.sizes
     gradient, q, k, v = (reached(device, array) for array in arguments[:4])
-    heads = math.prod(inputs.q.shape[:-2]), inputs.of_keys
+    head_counts = math.prod(inputs.q.shape[:-2]), inputs.of_keys
     rows, lines = plan.tile
     maps = device.tensor_maps(tuple(
         TiledMemory(
-            array.address, heads[side_index], (queries, keys)[side_index], size,
+            array.address, head_counts[side_index], (queries, keys)[side_index], size,
             (rows, lines)[side_index != side],
         )
         for array, side_index in ((q, 0), (gradient, 0), (k, 1), (v, 1))
@@ -139,8 +148,7 @@ def _by_warpgroups(
         kernels[element], lanes=plan.lanes, element=element, plan=plan, form=form
     )
     device.launch(
-        compiled, -(-(queries, keys)[side] // rows) * heads[side], queries, keys, heads[0],
-        inputs.shared_by, inputs.scale * LOG2_E, inputs.scale, maps, gradient, q, k, v,
-        arguments[4],
-        *outputs,
+        compiled, -(-(queries, keys)[side] // rows) * head_counts[side], queries, keys,
+        head_counts[0], inputs.shared_by, inputs.scale * LOG2_E, inputs.scale, maps, gradient, q, k,
+        v, arguments[4], *outputs,
     )  # fmt: skip

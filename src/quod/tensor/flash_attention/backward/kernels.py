@@ -93,23 +93,33 @@ def _attention_backward_queries(
     stop = sequence.seen(k.minimum(first_row + (tile_rows - 1), queries - 1))
     if isinstance(plan, CoreTilePlan):
         size = k.constant(plan.size, u32) if plan.exact else size
-        rows_ = [
+        row_matrices = [
             HeadMatrix(part_of(k, x, head, queries, size), size, queries) for x in (q, gradient)
         ]
-        lines = [
+        line_matrices = [
             HeadMatrix(part_of(k, x, head // shared_by, keys, size), size, stop)
             for x in (keys_, values)
         ]
         row, dq_sums = of_queries(
-            k, element, plan, rows_, lines, first_row, sequence.seen, row_statistics.of, factor
+            k,
+            element,
+            plan,
+            row_matrices,
+            line_matrices,
+            first_row,
+            sequence.seen,
+            row_statistics.of,
+            factor,
         )
         if form.causal:
             operands = Operands(
-                [matrix_.pointer for matrix_ in (*rows_, *lines)], row_statistics.of, factor
+                [matrix_.pointer for matrix_ in (*row_matrices, *line_matrices)],
+                row_statistics.of,
+                factor,
             )
-            direct = PlainSums(k, element, size, k.lane_id())
+            plain_sums = PlainSums(k, element, size, k.lane_id())
             dq_sums = in_blocks(
-                corrected_queries(k, direct, flat(dq_sums), row, sequence, operands)
+                corrected_queries(k, plain_sums, flat(dq_sums), row, sequence, operands)
             )
         out_rows = HeadMatrix(part_of(k, dq, head, queries, size), size, queries)
         store(k, element, plan, out_rows, row, dq_sums, [scale] * 2)
@@ -166,43 +176,43 @@ def _attention_backward_keys(
     first_query = sequence.first_that_sees(first_key)
     if isinstance(plan, CoreTilePlan):
         size = k.constant(plan.size, u32) if plan.exact else size
-        rows_ = [
+        row_matrices = [
             HeadMatrix(part_of(k, x, head, keys, size), size, key_count) for x in (keys_, values)
         ]
         line_count = shared_by * queries
-        lines = [
+        line_matrices = [
             HeadMatrix(part_of(k, x, head, line_count, size), size, line_count)
             for x in (q, gradient)
         ]
         line_statistics = NumbersOfRows(k, numbers, head, (rows, line_count)).of
         row, *grads = of_keys(
-            k, element, plan, rows_, lines, first_key, sequence.seen, line_statistics, factor,
-            (first_query, queries),
+            k, element, plan, row_matrices, line_matrices, first_key, sequence.seen,
+            line_statistics, factor, (first_query, queries),
         )  # fmt: skip
         if form.causal or form.lengths:
             operands = Operands(
-                [gradient_sums.pointer for gradient_sums in (*lines, *rows_)],
+                [matrix_.pointer for matrix_ in (*line_matrices, *row_matrices)],
                 line_statistics,
                 factor,
             )
-            direct = PlainSums(k, element, size, k.lane_id())
+            plain_sums = PlainSums(k, element, size, k.lane_id())
             grads = [
                 in_blocks(sums_array)
                 for sums_array in corrected_keys(
-                    k, direct, (flat(grads[0]), flat(grads[1])), (row, keys), shared_by, sequence,
-                    operands,
+                    k, plain_sums, (flat(grads[0]), flat(grads[1])), (row, keys), shared_by,
+                    sequence, operands,
                 )
             ]  # fmt: skip
-        for target, sums_, multiplier in zip(
+        for target, gradient_sums, multiplier in zip(
             (dk, dv), grads, (scale, k.constant(1.0, f32)), strict=True
         ):
             out_rows = HeadMatrix(part_of(k, target, head, keys, size), size, keys)
-            store(k, element, plan, out_rows, row, sums_, [multiplier] * 2)
+            store(k, element, plan, out_rows, row, gradient_sums, [multiplier] * 2)
         return
     tile = Tile(k, element, plan, size)
     buffers, sums = (tile.turned_room(), tile.turned_room()), (tile.sums(), tile.sums())
-    for matrix_ in sums:
-        matrix_.clear()
+    for sum_matrix in sums:
+        sum_matrix.clear()
     transposed_keys, transposed_values = (
         tile.turned(Lines(part_of(k, matrix, head, keys, size), key_count), first_key, buffer)
         for matrix, buffer in zip((keys_, values), buffers, strict=True)
@@ -220,11 +230,11 @@ def _attention_backward_keys(
             query_indices = [loop.index + tile.column(column) for column in range(plan.columns)]
             pairs = [row_statistics.of(k.minimum(query, queries - 1)) for query in query_indices]
             counts = [k.select(query < queries, sequence.seen(query), 0) for query in query_indices]
-            seen = [[place < count for count in counts] for place in key_indices]
+            visible = [[key_index < count for count in counts] for key_index in key_indices]
             logits = tile.products(transposed_keys, of_q, loop.index)
             slopes = tile.products(transposed_values, of_gradient, loop.index)
             logs, products = zip(*pairs, strict=True)
-            weights = _weights(k, logits, seen, factor, [logs] * plan.rows)
+            weights = _weights(k, logits, visible, factor, [logs] * plan.rows)
             tile.weigh(weights)
             mask = None
             if form.causal or form.lengths:
@@ -255,14 +265,14 @@ def _attention_backward_keys(
         tile.store(target_lines, first_key, grads, [multiplier] * plan.rows)
 
 
-def _weights(k: Builder, logits: Grid, seen: Any, factor: Value, logs: Any) -> Grid:
+def _weights(k: Builder, logits: Grid, visible: Any, factor: Value, logs: Any) -> Grid:
     """Return the weights of an instance's rows and lines, with 0 for masked pairs."""
     return [
         [
             k.select(inside, k.exp2(k.fma(x, factor, -log)), 0.0)
             for x, inside, log in zip(*row, strict=True)
         ]
-        for row in zip(logits, seen, logs, strict=True)
+        for row in zip(logits, visible, logs, strict=True)
     ]
 
 

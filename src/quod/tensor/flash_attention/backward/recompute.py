@@ -1,4 +1,4 @@
-"""Recompute gradients of attention that are NaN over the unmasked pairs.
+"""Recompute, over the unmasked pairs alone, gradients of attention that are NaN.
 
 See `flash_attention.recompute`.
 """

@@ -63,6 +63,7 @@ class _Gradients:
             self._copy(line, self._k.constant(step, u32))
 
     def _copy(self, line: Callable[[Value], Value], step: Value) -> None:
+        """Start the copies of a step's tiles of lines."""
         stage = step & (self._plan.stages - 1)
         for tiles in self._line_tiles:
             tiles.copy(line(step), stage)
@@ -104,6 +105,7 @@ class _Gradients:
         return totals
 
     def _multiply(self, left: Values, right: Values, sums: Blocks, first_sum: int) -> None:
+        """Add the product of 16 rows and 16 columns to the two sums from `first_sum` on."""
         for column_half in range(2):
             column_pair = right[2 * column_half :][:2]
             sums[first_sum + column_half] = self._k.mma(
@@ -149,13 +151,13 @@ def of_queries(
             block_slopes = []
             for position, (logit, slope) in enumerate(zip(*pair, strict=True)):
                 log, product = row_statistics[position // 2]
-                slope_ = work.weight(logit, log) * (slope - product)
+                logit_gradient = work.weight(logit, log) * (slope - product)
                 if masked:
                     visible = (
                         step_index * plan.keys + work.line(block, position) < counts[position // 2]
                     )
-                    slope_ = k.select(visible, slope_, zero)
-                block_slopes.append(slope_)
+                    logit_gradient = k.select(visible, logit_gradient, zero)
+                block_slopes.append(logit_gradient)
             logit_gradients.append(tuple(block_slopes))
         return work.add(logit_gradients, 0, stage, sums)
 
@@ -222,7 +224,9 @@ def of_keys(
                 block_slopes.append(block_weights[-1] * (slope - product))
             weights.append(tuple(block_weights))
             logit_gradients.append(tuple(block_slopes))
-        of_k, of_v = steps.carried
-        steps.next((work.add(logit_gradients, 0, stage, of_k), work.add(weights, 1, stage, of_v)))
-    of_k, of_v = steps.results
-    return rows[0], of_k, of_v
+        key_sums, value_sums = steps.carried
+        steps.next(
+            (work.add(logit_gradients, 0, stage, key_sums), work.add(weights, 1, stage, value_sums))
+        )
+    key_sums, value_sums = steps.results
+    return rows[0], key_sums, value_sums

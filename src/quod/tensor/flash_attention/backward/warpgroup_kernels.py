@@ -88,8 +88,8 @@ def _attention_backward_queries_tiles(
             part_of(k, memory, head // shared_by, keys, size) for memory in (keys_, values)
         ]
         operands = Operands([*heads_of_q, *heads_of_keys], row_statistics.of, factor)
-        direct = PlainSums(k, element, size, lane_of(k))
-        sums = tuple(corrected_queries(k, direct, sums, row, sequence, operands))
+        plain_sums = PlainSums(k, element, size, lane_of(k))
+        sums = tuple(corrected_queries(k, plain_sums, sums, row, sequence, operands))
     target = part_of(k, dq, head, queries, size)
     store_rows(k, element, target, (row, queries), sums, [scale] * 2)
 
@@ -127,9 +127,9 @@ def _attention_backward_keys_tiles(
         ],
         NumbersOfRows(k, numbers, first_head, (heads * queries, queries)).of, factor,
     )  # fmt: skip
-    direct = PlainSums(k, element, size, lane_of(k))
+    plain_sums = PlainSums(k, element, size, lane_of(k))
     pairs = gradient_sums[0], gradient_sums[1]
-    results = corrected_keys(k, direct, pairs, (row, keys), shared_by, sequence, operands)
+    results = corrected_keys(k, plain_sums, pairs, (row, keys), shared_by, sequence, operands)
     for memory, sums, multiplier in zip(
         (dk, dv), results, (scale, k.constant(1.0, f32)), strict=True
     ):

@@ -39,9 +39,9 @@ class _Gradients:
         rows, self._lines = plan.tile
         for head in (*row_heads, *line_heads):
             k.tensor_map_acquire(head.array.tensor_map)
-        self._row_tiles = [HeadTiles(k, plan.size, head_, rows, 1) for head_ in row_heads]
+        self._row_tiles = [HeadTiles(k, plan.size, row_head, rows, 1) for row_head in row_heads]
         self._line_tiles = [
-            HeadTiles(k, plan.size, head_, self._lines, plan.stages) for head_ in line_heads
+            HeadTiles(k, plan.size, line_head, self._lines, plan.stages) for line_head in line_heads
         ]
         # Shuffled from the first instance, so that the assembler sees that it is uniform in a
         # subgroup.
@@ -239,7 +239,8 @@ def of_keys(
     def locate(step: Value) -> tuple[Value, Value]:
         return span.head + step // divisor, span.begin + step % divisor * lines
 
-    # Logarithms and sum(dy * y) of the queries of two steps; each instance loads one value a step.
+    # Logarithms and sum(dy * y) of the queries of two steps. Per step, the first `lines` instances
+    # load a logarithm each, the next `lines` a sum.
     statistics = k.shared(f32, 2 * 2 * lines)
     line_of_instance = k.local_id() & (lines - 1)
 
@@ -260,7 +261,7 @@ def of_keys(
         store_statistics(start, load_statistics(start))
     with k.range(start, steps, carry=(list(work.sums), list(work.sums))) as loop:
         step = loop.index
-        of_k, of_v = loop.carried
+        key_sums, value_sums = loop.carried
         logits, slopes = work.products(0, step), work.products(1, step)
         next_statistics = load_statistics(k.minimum(step + 1, steps - 1))
         # This also completes the previous step's sums, so after the barrier its tiles are free.
@@ -277,7 +278,7 @@ def of_keys(
                 _inside(work, seen, query),
                 weights,
             )
-        of_v = work.add(weights, 1, step, of_v)
+        value_sums = work.add(weights, 1, step, value_sums)
         slopes = k.mma_wait(1, slopes)
         products = [
             k.load(statistics, own_statistics + (lines + block * 8), 2)
@@ -287,12 +288,12 @@ def of_keys(
             weight * (slope - products[at // 4][at % 2])
             for at, (weight, slope) in enumerate(zip(weights, slopes, strict=True))
         ]
-        of_k = work.add(logit_gradients, 0, step, of_k)
+        key_sums = work.add(logit_gradients, 0, step, key_sums)
         store_statistics(step + 1, next_statistics)
-        loop.next((list(of_k), list(of_v)))
-    of_k, of_v = loop.results
-    totals = k.mma_wait(0, [*of_k, *of_v])
-    return work.row, totals[: len(of_k)], totals[len(of_k) :]
+        loop.next((list(key_sums), list(value_sums)))
+    key_sums, value_sums = loop.results
+    totals = k.mma_wait(0, [*key_sums, *value_sums])
+    return work.row, totals[: len(key_sums)], totals[len(key_sums) :]
 
 
 def _inside(

@@ -146,6 +146,7 @@ class _SubgroupCombiner:
         k.barrier()
 
     def _combine_lanes(self, state: SoftmaxState, distance: int) -> SoftmaxState:
+        """Combine an instance's state with that of the instance at XOR distance `distance`."""
         k = self._k
 
         def shuffled(value: Value) -> Value:
@@ -206,6 +207,7 @@ class _SubgroupCombiner:
     def _scaled_sum(
         self, values: Sequence[Sequence[Value]], scales: Sequence[Value]
     ) -> list[Value]:
+        """Return the sums of vectors, each times its scale."""
         totals = [value * scales[0] for value in values[0]]
         for addends, scale in zip(values[1:], scales[1:], strict=True):
             totals = [self._k.fma(a, scale, b) for a, b in zip(addends, totals, strict=True)]

@@ -21,14 +21,19 @@ CORE_LINE = 64
 MAX_PARTS = 512
 """The maximum number of parts of the keys of a sequence."""
 _MAX_ROWS = 8
+"""The maximum number of rows of a workgroup; on tensor cores there may be twice as many."""
 _CORE_VECTOR = 8
+"""Elements of a 16-byte access, as tensor cores require."""
 _MAX_SUMS = 64
 """The maximum number of sums over values that an instance keeps in registers."""
 _LANES = 128
+"""Instances of a GPU workgroup."""
 _LANES_OF_SHORT_KERNELS = 64
+"""Instances of a workgroup on devices that need short kernels."""
 _RESIDENT = 2
 """Workgroups that a multiprocessor runs at a time."""
 _WAVES = 4
+"""The number of waves of workgroups beyond which keys are not split further."""
 _SUFFICIENT_OCCUPANCY = 0.85
 """A sufficient fraction of the best occupancy, beyond which more parts cost more than they gain."""
 _MIN_KEYS = 128
@@ -93,7 +98,8 @@ def plan_decode(device: AnyDevice, element: Type, size: int, rows: int) -> Decod
             plan = _on_cores(machine.shared_bytes_limit, element, size, rows)
             if plan is not None:
                 return plan
-    # These compile slowly if steps are unrolled, so instances get fewer rows and elements.
+    # Drivers that need short kernels compile unrolled steps slowly, so instances get fewer rows and
+    # elements.
     needs_short_kernels = machine.has(Capability.SHORT_KERNELS)
     if machine.has(Capability.VECTOR_LANES):
         has_wide_registers = device.machine(VECTOR_LANES).has(Capability.IFMA52)

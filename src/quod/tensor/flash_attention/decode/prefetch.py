@@ -59,26 +59,26 @@ class Prefetcher:
         self._copy(first_key + self._step)
         return [self._buffer_index(first_key, access) for access in range(self._accesses)]
 
-    def _buffer_index(self, step: Value, access: int) -> Value:
-        stage = (step - self._first_key) // self._step & (STAGES - 1)
+    def _buffer_index(self, first_key: Value, access: int) -> Value:
+        stage = (first_key - self._first_key) // self._step & (STAGES - 1)
         return (stage * self._accesses + access) * self._k.workgroup_size + self._k.local_id()
 
-    def _copy(self, step: Value) -> None:
+    def _copy(self, first_key: Value) -> None:
         """Start the copies of a step, with zeros for keys and elements out of range."""
         access = 0
-        for group in self._accesses_of(step):
-            for key in group.keys:
+        for wanted in self._accesses_of(first_key):
+            for key in wanted.keys:
                 offset, is_key = self.key(key)
                 is_key = both(key < self._end_key, is_key)
-                line = self._row_tile.at(group.tensor, offset)
-                for access_index in group.places:
+                line = self._row_tile.at(wanted.tensor, offset)
+                for access_index in wanted.places:
                     in_range = (
                         is_key
                         if self._plan.full
                         else both(is_key, access_index < self._row_tile.width)
                     )
                     self._k.copy_async(
-                        self.room, self._buffer_index(step, access) * self._words, line,
+                        self.room, self._buffer_index(first_key, access) * self._words, line,
                         access_index * self._words, self._words, where=in_range,
                     )  # fmt: skip
                     access += 1

@@ -99,6 +99,7 @@ class Steps(ABC):
         return state
 
     def _process_keys(self, span: KeyRange) -> SoftmaxState:
+        """Run the loop without masks if there is one, then the loop with masks."""
         layout, size = self.held, self._plan.vector
         rows = len(layout.rows)
         state: SoftmaxState = (
@@ -116,6 +117,7 @@ class Steps(ABC):
     def _loop(
         self, start: Value, end: Value, state: SoftmaxState, span: KeyRange | None
     ) -> SoftmaxState:
+        """Add the keys from `start` to `end` - 1 to a state."""
         with self._k.range(start, end, self.step, carry=state) as loop:
             loop.next(self._add_keys(loop.index, loop.carried, span))
         results: SoftmaxState = loop.results
@@ -218,9 +220,9 @@ class StepsOfSubgroups(_StepsOfLines):
             else [k.minimum(key_, span.end - 1) for key_ in keys_of_instance]
         )
         offsets = [row_tile.key(key_) for key_ in clamped_keys]
-        keys = [row_tile.load(row_tile.at(self._keys, line)) for line, _ in offsets]
+        keys = [row_tile.load(row_tile.at(self._keys, offset)) for offset, _ in offsets]
         values = [
-            row_tile.value(row_tile.at(self._values, line), exists) for line, exists in offsets
+            row_tile.value(row_tile.at(self._values, offset), exists) for offset, exists in offsets
         ]
         return [exists for _, exists in offsets], keys, values
 
@@ -233,7 +235,7 @@ class StepsOfSubgroups(_StepsOfLines):
         for row, (query, top, total, old_sums) in enumerate(
             zip(self._queries, *state, strict=True)
         ):
-            logits, seen = [], []
+            logits, masks = [], []
             for key_index, page_exists, key in zip(key_indices, pages_exist, keys, strict=True):
                 product = self._reduce_lanes(
                     self._inner_product(query, key), operator.add, self._plan.across
@@ -241,23 +243,24 @@ class StepsOfSubgroups(_StepsOfLines):
                 visible = both(
                     page_exists, None if span is None else span.inside(k, key_index, row)
                 )
-                seen.append(visible)
+                masks.append(visible)
                 logits.append(self._mask_logit(product * self._factor, visible))
             tops.append(reduce(k.maximum, logits, top))
             scale = k.exp2(top - tops[-1], normal=True)
             weights = [
-                self._weight(*logit_mask, tops[-1]) for logit_mask in zip(logits, seen, strict=True)
+                self._weight(*logit_mask, tops[-1])
+                for logit_mask in zip(logits, masks, strict=True)
             ]
             totals.append(reduce(operator.add, weights, total * scale))
             # Beyond the last key, prefetched lines are zeros; other lines repeat the last key.
-            differ = span is not None and (span.seen is not None or self._prefetcher is None)
+            needs_mask = span is not None and (span.seen is not None or self._prefetcher is None)
             row_sums = []
             for element, sum_ in enumerate(old_sums):
                 sum_ = sum_ * scale
-                for weight, value, visible in zip(weights, values, seen, strict=True):
+                for weight, value, visible in zip(weights, values, masks, strict=True):
                     with_key = k.fma(weight, value[element], sum_)
                     # A weight of 0 does not mask a value that is NaN or infinite.
-                    if differ and visible is not None:
+                    if needs_mask and visible is not None:
                         with_key = k.select(visible, with_key, sum_)
                     sum_ = with_key
                 row_sums.append(sum_)

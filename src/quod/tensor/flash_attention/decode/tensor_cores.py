@@ -39,6 +39,7 @@ class StepsOfCores(Steps):
         factor: Value,
     ) -> None:  # fmt: skip
         super().__init__(k, plan, row_tile, tensors, factor)
+        # The row of an MMA fragment that the instance has a part of, and the index of that part.
         self._row_slot, self._column_slot = lane_of(k) >> 2, lane_of(k) & (QUAD - 1)
         self._row_blocks = plan.rows // _ROWS
         self._key_accesses = plan.accesses * CORE_LINE // (QUAD * plan.vector)
@@ -112,12 +113,12 @@ class StepsOfCores(Steps):
         ]
 
     def _add_keys(
-        self, first_step: Value, state: SoftmaxState, span: KeyRange | None
+        self, first_key: Value, state: SoftmaxState, span: KeyRange | None
     ) -> SoftmaxState:
         k = self._k
         accesses = [
             k.load(self._ring.room, access * _WORDS, _WORDS)
-            for access in self._ring.wait_for(first_step)
+            for access in self._ring.wait_for(first_key)
         ]
         keys = [accesses[start : start + self._key_accesses] for start in (0, self._key_accesses)]
         value_accesses = accesses[2 * self._key_accesses :]
@@ -125,7 +126,7 @@ class StepsOfCores(Steps):
         values = [
             value_accesses[start :: self._plan.accesses] for start in range(self._plan.accesses)
         ]
-        key_indices = self._keys_of_products(self._first_key(first_step))
+        key_indices = self._keys_of_products(self._first_key(first_key))
         pages_exist = [self._ring.key(key_index)[1] for key_index in key_indices]
         products = [self._multiply_keys(key_words) for key_words in keys]
         tops, totals, scales, weight_rows, masks = [], [], [], [], []
@@ -199,6 +200,7 @@ class StepsOfCores(Steps):
         """
         k, is_f16 = self._k, self._row_tile.accesses.element is f16
         exponent = 0x7C00 if is_f16 else 0x7F80
+        # The bits of 1, 64 and 65 as elements.
         plus_count, minus_count, nan_count = (
             (0x3C00, 0x5400, 0x5410) if is_f16 else (0x3F80, 0x4280, 0x4282)
         )

@@ -19,9 +19,13 @@ from quod.tensor.quantised.types.numpy_blocks import Bytes, Floats, halves
 
 def scaled(blocks: Bytes, quants: NDArray[np.integer[Any]]) -> Floats:
     """Return the values of blocks whose integers are `quants`, of shape (n, 256)."""
-    s = blocks[:, 4:16]
-    scales = np.concatenate([s[:, :4] & 63, s[:, 8:] & 15 | s[:, :4] >> 6 << 4], axis=1)
-    minima = np.concatenate([s[:, 4:8] & 63, s[:, 8:] >> 4 | s[:, 4:8] >> 6 << 4], axis=1)
+    packed = blocks[:, 4:16]
+    scales = np.concatenate(
+        [packed[:, :4] & 63, packed[:, 8:] & 15 | packed[:, :4] >> 6 << 4], axis=1
+    )
+    minima = np.concatenate(
+        [packed[:, 4:8] & 63, packed[:, 8:] >> 4 | packed[:, 4:8] >> 6 << 4], axis=1
+    )
     d, m = halves(blocks, 0) * scales, halves(blocks, 2) * minima
     values: Floats = d[..., None] * quants.reshape(-1, 8, 32).astype(np.float32) - m[..., None]
     return values.reshape(len(blocks), 256)

@@ -29,10 +29,12 @@ _BITS = (
     0xBF800000, 0xBF3239B1, 0xBF066B30, 0xBECA32A0, 0xBE91A24D, 0xBE3D353F, 0xBDBA7871, 0,
     0x3DA2FAFF, 0x3E24CAE3, 0x3E7C04DD, 0x3EAD033A, 0x3EE1A4B8, 0x3F1007AB, 0x3F3913B3, 0x3F800000,
 )  # fmt: skip
+"""The bits of the levels as f32."""
 NF4_LEVELS = np.array(_BITS, np.uint32).view(np.float32)
 """The 16 levels, ascending, f32."""
 
 _MIDDLES = ((NF4_LEVELS[1:].astype(np.float64) + NF4_LEVELS[:-1]) / 2).astype(np.float32)
+"""The values halfway between adjacent levels."""
 _ELEMENTS, _HALF = KIND.elements, KIND.elements // 2
 
 
@@ -43,19 +45,19 @@ def nf4_blocks(packed: NDArray[Any], largest: NDArray[Any]) -> Bytes:
     each block's largest absolute value, not quantised itself. Raises InputError for another type or
     shape.
     """
-    halves, scales = plain_array("packed", packed), plain_array("largest", largest)
-    if halves.dtype != np.uint8 or halves.ndim != 2 or halves.shape[1] % _HALF:
+    nibble_pairs, scales = plain_array("packed", packed), plain_array("largest", largest)
+    if nibble_pairs.dtype != np.uint8 or nibble_pairs.ndim != 2 or nibble_pairs.shape[1] % _HALF:
         raise InputError(
-            f"packed must be uint8 of shape (rows, n * {_HALF}), not {halves.dtype} of "
-            f"{halves.shape}"
+            f"packed must be uint8 of shape (rows, n * {_HALF}), not {nibble_pairs.dtype} of "
+            f"{nibble_pairs.shape}"
         )
-    scale_shape = (halves.shape[0], halves.shape[1] // _HALF)
+    scale_shape = (nibble_pairs.shape[0], nibble_pairs.shape[1] // _HALF)
     if scales.dtype != np.float32 or scales.shape != scale_shape:
         raise InputError(
             f"largest must be float32 of shape {scale_shape}, not {scales.dtype} of {scales.shape}"
         )
-    level_indices = np.stack([halves >> 4, halves & 15], axis=-1).reshape(-1, _ELEMENTS)
-    return _block(scales.reshape(-1, 1), level_indices).reshape(halves.shape[0], -1)
+    level_indices = np.stack([nibble_pairs >> 4, nibble_pairs & 15], axis=-1).reshape(-1, _ELEMENTS)
+    return _block(scales.reshape(-1, 1), level_indices).reshape(nibble_pairs.shape[0], -1)
 
 
 def _values(blocks: Bytes) -> Floats:

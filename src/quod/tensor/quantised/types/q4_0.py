@@ -31,6 +31,7 @@ def _values(blocks: Bytes) -> Floats:
 
 
 def _quantised(values: Floats) -> tuple[Floats, Bytes]:
+    """Return scales and packed integers; the element of largest absolute value becomes -8."""
     largest = np.take_along_axis(values, np.abs(values).argmax(axis=1)[:, None], axis=1)
     scale = largest / np.float32(-8)
     # The product is rounded before the sum. A compiler of ggml may fuse the two, which changes one

@@ -1,7 +1,9 @@
 """Q6_K: 256 integers of 6 bits, minus 32, in runs of 16, each with a signed byte as scale.
 
 A block is 128 bytes of lower bits, 64 bytes of upper bits, 16 scales, and an f16 that multiplies
-all scales.
+all scales. Element 128 g + 32 q + i of a block, where g < 2, q < 4 and i < 32, has its 4 lower bits
+in half q // 2 of byte 64 g + 32 (q % 2) + i, and its 2 upper bits at bit 2 q of upper byte
+32 g + i.
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ def _values(blocks: Bytes) -> Floats:
 
 
 def _quantised(values: Floats) -> tuple[Floats, Bytes]:
+    """Return scales and integers; the largest absolute value becomes 127."""
     scale = np.abs(values).max(axis=1, keepdims=True) / np.float32(127)
     scaled = values * inverse(scale)
     # Round half away from zero, as C's roundf does.
