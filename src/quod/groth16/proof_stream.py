@@ -92,9 +92,9 @@ def _in_batches(
 ) -> Iterator[tuple[Proof, list[int]]]:  # fmt: skip
     """Prove batches: one is computed while the host finishes another and verifies a third."""
     host_thread = Background("quod-beside", 1)
-    begin = partial(_begin_group, _Request(key, batches, seed, self_check, host_thread))
+    begin_group = partial(_begin_group, _Request(key, batches, seed, self_check, host_thread))
     groups = _groups(witnesses, batches.most)
-    finished = overlapped(groups, begin, name="quod-proof", ahead=_BATCHES_AHEAD)
+    finished = overlapped(groups, begin_group, name="quod-proof", ahead=_BATCHES_AHEAD)
     try:
         with closing(finished):  # type: ignore[type-var]
             for self_check_of_batch in finished:

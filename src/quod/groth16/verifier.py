@@ -67,6 +67,8 @@ class Verification:
 
     `VerifyingKey.begin` returns one. Call `start` with A and B, then `finish` with C; both check
     points as `VerifyingKey.verify` does, and raise the same errors.
+
+    inputs: the point IC_0 + sum of x_i * IC_i.
     """
 
     def __init__(self, key: VerifyingKey, inputs: G1Point) -> None:

@@ -68,8 +68,8 @@ def zkey_to_json(zkey: Zkey, file: BinaryIO) -> None:
     _write(file, "ccoefs", _entries(zkey))
     for name, (attribute, degree) in _LISTS.items():
         items = _points(zkey, getattr(zkey, attribute), degree)
-        public = repeat(None, zkey.public + 1)
-        _write(file, name, chain(public, items) if name == "C" else items)
+        nulls = repeat(None, zkey.public + 1)
+        _write(file, name, chain(nulls, items) if name == "C" else items)
     file.write(b"\n}")
 
 

@@ -103,8 +103,10 @@ class Quotient:
         return self._matrix.nbytes + self._products.nbytes + tables
 
     def record(self, recording: RecordingStream, witness: Buffer, batch: int = 1) -> Buffer:
-        """Record the quotient; return the scalars A*B - C on the odd coset, or (A*B - C)/Z.
+        """Record the quotient; return the scalars of the bases of H.
 
+        These are the values of A*B - C on the odd coset or, for monomial bases, the coefficients of
+        (A*B - C)/Z.
         witness: canonical integers; for a `batch`, that many witnesses, concatenated.
         Scalars are canonical integers, in the same order.
         """
