@@ -199,13 +199,13 @@ def affine_ints(group: Group, words: Array) -> AffineInts:
     modulus = group.coordinates
     size = modulus.bytes
     data = words.tobytes()
-    numbers = [
+    coordinates = [
         modulus.from_montgomery(int.from_bytes(data[start : start + size], "little"))
         for start in range(0, len(data), size)
     ]
     if group.degree == 1:
-        return numbers[0], numbers[1]
-    return (numbers[0], numbers[1]), (numbers[2], numbers[3])
+        return coordinates[0], coordinates[1]
+    return (coordinates[0], coordinates[1]), (coordinates[2], coordinates[3])
 
 
 def msm(

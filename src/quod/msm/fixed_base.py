@@ -203,6 +203,7 @@ def _shape_for(group: Group, count: int) -> _Shape:
 
 def _table(device: AnyDevice, group: Group, base: Words, shape: _Shape) -> Array:
     """Return the 64-bit words of all entries.
+
     An entry is the sum of two multiples of its window's base: by the low bits of the digit (1 to
     `low_count`) and by the high bits.
     """

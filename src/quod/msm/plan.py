@@ -107,6 +107,8 @@ class MsmPlan(WindowPlan):
         line_chunks = lines + 2 * segments // self.chunk_length
         point_bytes = 8 * self.group.point_words
         tables = 4 * self.sort_parts(threads) + 48
+        # Per entry, a digit of 2 bytes and a base index; per segment, counters and tables; per
+        # chunk, a point and three table columns.
         return (
             6 * self.entries
             + tables * segments

@@ -148,6 +148,7 @@ def scatter_digits(
     """Write each digit's entry to its bucket. Compiled for one lane, like `count_digits`.
 
     stride: copy j of the bases begins at base j * stride.
+    places: the positions from `place_buckets`; each becomes the position after the part's entries.
     """
     task = k.global_id()
     window, part = task // parts, task % parts

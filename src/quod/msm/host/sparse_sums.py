@@ -240,6 +240,7 @@ def _run_starts(keys: Indices) -> Indices:
 def _by_owner(
     device: AnyDevice, group: Group, points: Words, entries: Indices, owners: Indices, count: int
 ) -> Words:
+    """Return the sum of the entries of each owner; `owners` has each entry's, in order."""
     run_starts = _run_starts(owners)
     lengths = np.diff(np.append(run_starts, len(owners)))
     sums = segment_sums(device, group, points, entries, run_starts, lengths)

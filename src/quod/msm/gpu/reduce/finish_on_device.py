@@ -89,8 +89,8 @@ def finish_lines(
                         one,
                     )
                 )
-            shifted, doublings, additions = operands.results
-            with k.range(0, doublings, carry=shifted) as doubling:
+            partial_sum, doublings, additions = operands.results
+            with k.range(0, doublings, carry=partial_sum) as doubling:
                 doubling.next(law.double(doubling.carried))
             window = k.workgroup_id() * windows + term // bits
             first = ((bits - 1 - bit) * all_windows + window) * 2

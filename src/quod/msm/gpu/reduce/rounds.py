@@ -156,9 +156,9 @@ def sum_round(
     first_group, *fields, source, target, is_short = (
         table[search.results * _JOB_WORDS + field] for field in range(_JOB_WORDS)
     )
-    number = (k.workgroup_id() - first_group) * (k.workgroup_size >> lane_bits)
+    first_line = (k.workgroup_id() - first_group) * (k.workgroup_size >> lane_bits)
     shape = LineShape(*fields)
-    line = Line.of(k, number + (k.local_id() >> lane_bits), shape)
+    line = Line.of(k, first_line + (k.local_id() >> lane_bits), shape)
     one = k.constant(1, types.u32)
     lanes = one << lane_bits
     lane = k.local_id() & (lanes - 1)
@@ -219,6 +219,7 @@ def record(
         table = device.upload(np.array([job.words for job in reduction.jobs], np.uint32))
         compiled = device.compile(sum_round, lanes=LANES, group=plan.group, form=plan.form)
         out = scratch.slice(start, stop)
+        # If points are not gathered, the kernel does not read `first_chunk`.
         recording.launch(
             compiled, reduction.groups, len(reduction.jobs), reduction.lanes.bit_length() - 1,
             int(chunk_starts is not None), table, points, chunk_starts or table, out, lines,

@@ -65,6 +65,7 @@ class Vector:
 
     def halves(self, max_bits: int) -> tuple[Vector, ...]:
         """Return the vectors of its row sums and column sums.
+
         If a part is short, return the vector of sums over the parts instead.
         """
         if self.bits <= max_bits:
@@ -300,8 +301,8 @@ def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
     for on_device in (False, True):
         variant = replace(plan, on_device=on_device)
         max_bits, cuts = short_bits(variant), cuts_of(variant, device.resident_lanes)
-        kept = sum(cut.lines for cut in cuts if not cut.target.is_short(max_bits))
-        lines = max(lines, kept)
+        scratch_lines = sum(cut.lines for cut in cuts if not cut.target.is_short(max_bits))
+        lines = max(lines, scratch_lines)
     return 8 * plan.sum_words * lines
 
 

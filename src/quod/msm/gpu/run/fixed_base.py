@@ -44,10 +44,13 @@ def multiply_from_table(
     with k.if_(i < count):
         start = (curve.carried(curve.infinity()), k.constant(0, types.u32))
         with k.range(0, windows, carry=start) as loop:
+            # `curve.carried` propagates the carries of limbs; `carry` is that of signed digits.
             total, carry = loop.carried
-            raw = _bits(k, scalars, i, loop.index * window_bits, window_bits, group) + carry
-            negative = raw > half
-            size = k.select(negative, full - raw, raw)
+            unsigned_digit = (
+                _bits(k, scalars, i, loop.index * window_bits, window_bits, group) + carry
+            )
+            negative = unsigned_digit > half
+            size = k.select(negative, full - unsigned_digit, unsigned_digit)
             entry = curve.load_affine(table, loop.index * half + (k.maximum(size, 1) - 1))
             f = curve.field
             y = f.select(negative, f.carried(-entry.y), f.carried(entry.y))
@@ -57,13 +60,15 @@ def multiply_from_table(
         curve.store_extended(out, i, loop.results[0])
 
 
-def _bits(k: Builder, scalars: Value, scalar: Value, low: Value, count: int, group: Group) -> Value:
+def _bits(
+    k: Builder, scalars: Value, scalar_index: Value, low: Value, count: int, group: Group
+) -> Value:
     """Read `count` bits of a scalar from bit `low` on; bits above its words are zero."""
     last = group.scalars.words // 2 - 1
     word_index, shift = low // 64, (low % 64).cast(types.u64)
 
     def word(index: Value) -> Value:
-        offset = scalar.cast(types.u64) * (last + 1) + k.minimum(index, last).cast(types.u64)
+        offset = scalar_index.cast(types.u64) * (last + 1) + k.minimum(index, last).cast(types.u64)
         return k.select(index <= last, scalars[offset], 0)
 
     # Two shifts, because a shift by 64 is undefined.

@@ -78,7 +78,7 @@ def record_chunks(
     scan_kernel = device.compile(
         binning.scan_bins, lanes=tuning.scan_lanes, bins=shape.bins, tile=tuning.tile
     )
-    bins = (arrays.bin_starts, arrays.first_tile)
+    bin_arrays = (arrays.bin_starts, arrays.first_tile)
     recording.launch(
         scan_kernel, 1, arrays.bin_counts, arrays.bin_starts, arrays.bin_cursors, arrays.first_tile,
         label="sort",
@@ -98,15 +98,15 @@ def record_chunks(
     if not shape.direct:
         count_kernel = device.compile(binning.count_buckets, lanes=tuning.lanes, **static)
         recording.launch(
-            count_kernel, min(bin_tiles, max_counting_workgroups), *bins, arrays.keys,
+            count_kernel, min(bin_tiles, max_counting_workgroups), *bin_arrays, arrays.keys,
             arrays.bucket_counts, label="sort", bytes=tuning.key_bytes * plan.max_entries,
         )  # fmt: skip
     _record_cuts(recording, device, plan, shape, arrays)
     if not shape.direct:
         scatter_kernel = device.compile(binning.scatter_buckets, lanes=tuning.lanes, **static)
         recording.launch(
-            scatter_kernel, bin_tiles, *bins, arrays.keys, arrays.binned, arrays.bucket_cursors,
-            arrays.entries, label="sort", bytes=(8 + tuning.key_bytes) * plan.max_entries,
+            scatter_kernel, bin_tiles, *bin_arrays, arrays.keys, arrays.binned,
+            arrays.bucket_cursors, arrays.entries, label="sort", bytes=(8 + tuning.key_bytes) * plan.max_entries,
         )  # fmt: skip
 
 

@@ -143,10 +143,10 @@ class ResidentMsm:
         check_count(count, self._count)
         if options is None or options == self.options:
             plan = with_batch(self._plan, count, 1)
-            size = self.options.batch_size
+            batch_size = self.options.batch_size
         else:
-            plan, size = self._other_plan(count, options), options.batch_size
-        batch = largest_batch(plan, min(batch, size or batch))
+            plan, batch_size = self._other_plan(count, options), options.batch_size
+        batch = largest_batch(plan, min(batch, batch_size or batch))
         return with_batch(plan, count, batch)
 
     def _other_plan(self, count: int, options: MsmOptions) -> GpuMsmPlan:
