@@ -304,9 +304,11 @@ class NttPlan:
         if isinstance(data, np.ndarray):
             from quod.ntt.sums import bring_back
 
-            runs = host_bytes(data).view(np.uint32).reshape(batch, self.size, self.modulus.words)
+            transforms = (
+                host_bytes(data).view(np.uint32).reshape(batch, self.size, self.modulus.words)
+            )
             bring_back(
-                self.device, self.modulus, buffer, runs, inverse=way == "inverse",
+                self.device, self.modulus, buffer, transforms, inverse=way == "inverse",
                 ordering=ordering, coset=coset, scaled=scaled,
             )  # fmt: skip
 
@@ -352,6 +354,7 @@ class NttPlan:
         *,
         last: bool,
     ) -> None:
+        """Launch a pass; the last one also multiplies by the scale of `tables`."""
         columns = (batch * self.size) >> pass_place.log_rows
         is_static = self.log2_size >= STATIC_FROM and pass_place.log_rows >= _MIN_STATIC_LEVELS
         shape = PassShape(
@@ -400,6 +403,7 @@ class NttPlan:
 
     def _scale_by_powers(self, data: Data, batch: int, first: int, base: int) -> None:
         lanes, total = self._lanes, batch * self.size
+        # An element whose factor is not 1 shows whether the launch ran.
         index, factor = (0, first) if first != 1 else (1, base)
         factors = factors_by_squaring(self.modulus, first, base, lanes, self.log2_size)
         elements_per_lane = max(1, min(RUN, self.size // lanes))

@@ -140,8 +140,11 @@ class LagrangeLevels:
     def check_memory(device: AnyDevice, group: Group, top: int) -> None:
         """Raise DeviceError if the largest transform exceeds the device's memory budget."""
         parts = scalar_decomposition(group)
-        words = 2 * 16 * group.field.words + 4 * group.field.words + 16 * group.point_words
-        needed = (words << top) + (2 * parts.count * parts.part_words << top)
+        # Two arrays of extended points, prefix products, and affine points in and out.
+        bytes_per_point = (
+            2 * 16 * group.field.words + 4 * group.field.words + 16 * group.point_words
+        )
+        needed = (bytes_per_point << top) + (2 * parts.count * parts.part_words << top)
         device.check_budget(f"a transform of 2**{top} points of {group.name}", needed)
 
     def run(

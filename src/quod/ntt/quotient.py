@@ -182,6 +182,7 @@ def _coefficients_on_cpu(plan: NttPlan, evaluations: Data, out: Data) -> None:
     if _last_element(modulus, a) != last_of_a * last_of_b % modulus.value:
         raise not_written(device, "the products of a quotient")
     plan.inverse(a, ordering="NR", coset=shift, scaled=False)
+    # Each unscaled inverse transform multiplies by `size`: once for c, and for d in a, b and a*b.
     factors = _difference_weights(plan, size, size**3)
     last_elements = _last_element(modulus, c), _last_element(modulus, a)
     lanes = lanes_of(device, modulus)
@@ -212,6 +213,7 @@ def _scalars_on_cpu(plan: NttPlan, evaluations: Data, out: Data) -> None:
     plan.inverse(evaluations, batch=3, ordering="NR", scaled=False)
     plan.forward(evaluations, batch=3, ordering="RN", coset=_coset_shift(plan))
     scale, inverse_radix = pow(size, -1, p), pow(modulus.montgomery_radix, -1, p)
+    # a, b and c are `size` times too large, and the results are not in Montgomery form.
     factors = scale * scale * inverse_radix, -scale * inverse_radix
     weights = from_integers(modulus, factors)
     vector_bytes = size * modulus.bytes

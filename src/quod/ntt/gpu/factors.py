@@ -140,7 +140,7 @@ def fill_progressions(
 
 
 def build_table(device: AnyDevice, modulus: Modulus, integers: Sequence[int]) -> Buffer:
-    """Upload a table of integers in Montgomery form."""
+    """Upload integers, converted to Montgomery form, as a table."""
     return device.upload(from_integers(modulus, integers))
 
 

@@ -127,6 +127,7 @@ class _Pass:
         if self.shape.scaled:
             self.scale = self.f.load(self.factors, 0)
         if self.has_adjacent_columns:
+            # Power i > 0 of the root of order 2h is at index h + i; see `Tables`.
             self.roots = {index: self.f.load(self.factors, index) for index in (3, 5, 6, 7)}
         blocks = (self.columns + (lanes - 1)) // lanes
         with k.range(group, blocks, k.num_workgroups().cast(types.u64)) as loop:
