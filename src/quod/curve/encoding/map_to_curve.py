@@ -122,15 +122,15 @@ class _SwuMap(Generic[C]):
         """Map a point of the isogenous curve to the target curve; None is infinity."""
         p, f = _Polynomials(self.field), self.field
         x, y = point
-        kernel = p.evaluate(self.kernel, x)
-        if kernel == f.zero:
+        kernel_value = p.evaluate(self.kernel, x)
+        if kernel_value == f.zero:
             return None
-        inverse = f.invert(kernel)
+        inverse = f.invert(kernel_value)
         square = f.square(inverse)
         image = f.multiply(p.evaluate(self.numerator, x), square)
         # Y = y * dX/dx = y * (N' - 2*X*kernel*kernel') / kernel^2
         correction = f.multiply(
-            f.scale(f.multiply(image, kernel), 2),
+            f.scale(f.multiply(image, kernel_value), 2),
             p.evaluate(p.derivative(self.kernel), x),
         )
         derivative = f.subtract(p.evaluate(p.derivative(self.numerator), x), correction)
