@@ -203,7 +203,7 @@ class R1cs:
         # Before entry e, which is in combination i, there are i + 1 counts and e entries.
         combination = np.repeat(np.arange(len(lengths)), lengths)
         offsets = np.arange(len(combination)) * stride + combination + 1
-        matrix_index = combination % 3
+        matrix_of_entry = combination % 3
         # All windows of `stride` words of the section; some of them are the entries.
         entries = (
             np.lib.stride_tricks.sliding_window_view(words, stride)
@@ -211,12 +211,12 @@ class R1cs:
             else np.empty((0, stride), dtype=np.uint32)
         )
         matrices = []
-        for matrix in range(3):
-            entry_offsets = offsets[matrix_index == matrix]
+        for matrix_index in range(3):
+            entry_offsets = offsets[matrix_of_entry == matrix_index]
             matrix_entries = entries[entry_offsets]
             column, value = matrix_entries[:, 0], matrix_entries[:, 1:]
             self._check_entries(column, value, entry_offsets, section, start)
-            row_ptr = np.concatenate(([0], np.cumsum(lengths[matrix::3]))).astype(np.int64)
+            row_ptr = np.concatenate(([0], np.cumsum(lengths[matrix_index::3]))).astype(np.int64)
             matrices.append(
                 SparseMatrix(row_ptr, np.ascontiguousarray(column), np.ascontiguousarray(value))
             )

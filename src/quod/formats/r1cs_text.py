@@ -77,8 +77,8 @@ def r1cs_to_json(r1cs: R1cs, file: BinaryIO) -> None:
     )
     write_json_list(file, "constraints", (json.dumps(row, indent=1) for row in rows))
     write_json_list(file, "map", map(str, r1cs.wire_labels.tolist()))
-    for empty in ("customGates", "customGatesUses"):
-        write_json_list(file, empty, iter(()))
+    for list_name in ("customGates", "customGatesUses"):
+        write_json_list(file, list_name, iter(()))
     file.write(b"\n}")
 
 

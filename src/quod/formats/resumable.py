@@ -323,11 +323,13 @@ def _blocked_error(name: str, path: str) -> OutputError:
 
 
 def _is_owned(descriptor: int) -> bool:
+    """Return whether an open file is a regular file of the user without another hard link."""
     status = os.fstat(descriptor)
     return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1
 
 
 def _is_at(path: str, file: BinaryIO) -> bool:
+    """Return whether a path still names an open file."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(file.fileno()))
     except FileNotFoundError:

@@ -160,8 +160,10 @@ class MetadataReader:
         reader.take(position - start, "the texts")
         return GgufStrings(reader.path, reader.label, self._data, ends)
 
-    def _unknown(self, kind: int, offset: int) -> None:
-        self._reader.fail(f"has the type {kind}, which no value has; {_DAMAGED}", offset - 4)
+    def _unknown(self, kind: int, offset_after_type: int) -> None:
+        self._reader.fail(
+            f"has the type {kind}, which no value has; {_DAMAGED}", offset_after_type - 4
+        )
 
 
 def read_string(reader: SectionReader, what: str, *, most: int | None = None) -> str:
