@@ -106,7 +106,8 @@ def record_chunks(
         scatter_kernel = device.compile(binning.scatter_buckets, lanes=tuning.lanes, **static)
         recording.launch(
             scatter_kernel, bin_tiles, *bin_arrays, arrays.keys, arrays.binned,
-            arrays.bucket_cursors, arrays.entries, label="sort", bytes=(8 + tuning.key_bytes) * plan.max_entries,
+            arrays.bucket_cursors, arrays.entries, label="sort",
+            bytes=(8 + tuning.key_bytes) * plan.max_entries,
         )  # fmt: skip
 
 
