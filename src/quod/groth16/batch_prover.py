@@ -80,9 +80,9 @@ class PendingBatch:
 
     def verdicts(self, proofs: Sequence[Proof]) -> list[Verdict]:
         """Return the verifier's verdicts on proofs, one for each of `proof_inputs`."""
-        verifying = self.key.self_check_key
+        verifying_key = self.key.self_check_key
         return verify_batch(
-            (verifying, proof_input.public, proof)
+            (verifying_key, proof_input.public, proof)
             for proof_input, proof in zip(self.proof_inputs, proofs, strict=True)
         )
 

@@ -191,8 +191,8 @@ class _Group:
     def _verify(self, proofs: Sequence[Proof]) -> _ProvedBatch:
         """Verify the proofs; return those before the first invalid one, and its error."""
         results: list[tuple[Proof, list[int]]] = []
-        unchecked = [Verdict(True)] * len(proofs)
-        verdicts = self._batch.verdicts(proofs) if self._self_check else unchecked
+        assumed_verdicts = [Verdict(True)] * len(proofs)
+        verdicts = self._batch.verdicts(proofs) if self._self_check else assumed_verdicts
         for index, (proof, verdict) in enumerate(zip(proofs, verdicts, strict=True)):
             try:
                 self._batch.check(index, verdict)

@@ -74,6 +74,7 @@ class GpuKey:
                 fits = not memory.streamed
             except DeviceError:
                 fits = False
+            # A single lane may stream bases; if even that does not fit, this raises DeviceError.
             if lanes == 1 or not fits:
                 lanes = 1
                 memory, other_bytes = self._memory(quotient, bases, budget, lanes)

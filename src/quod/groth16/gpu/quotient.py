@@ -76,8 +76,8 @@ class Quotient:
                 f"this device can address {bytes_text(max_bytes)}; prove on a device that "
                 "can address more, or with --device cpu"
             )
-        needed = DeviceMatrix.peak_bytes(fr, len(zkey.coefficients), 2 * n)
-        device.check_budget(f"the matrices of {zkey.path}", needed)
+        needed_bytes = DeviceMatrix.peak_bytes(fr, len(zkey.coefficients), 2 * n)
+        device.check_budget(f"the matrices of {zkey.path}", needed_bytes)
         matrix = DeviceMatrix.from_coefficients(
             device, fr, zkey.coefficients, n, zkey.variables, owned=zkey.owned
         )

@@ -62,13 +62,13 @@ def import_bellman(
     mpc_parameters.check_unchanged_parts()
     ceremony, deltas = mpc_parameters.contributions(details, timeline)
     with timeline.stage("l"):
-        private = mpc_parameters.divided(resolved_device, "l", [key.zkey.c], deltas[1])
+        l_points = mpc_parameters.divided(resolved_device, "l", [key.zkey.c], deltas[1])
     with timeline.stage("h"):
         powers = mpc_parameters.divided(
             resolved_device, "h", quotient_powers(resolved_device, key.zkey), deltas[1]
         )
         h = quotient_points(resolved_device, key.zkey, powers)
-    sections = PlannedSection.of(8, private), PlannedSection.of(9, h)
+    sections = PlannedSection.of(8, l_points), PlannedSection.of(9, h)
     key.write(target, deltas, *sections, ceremony, replace=replace)
     last_contribution = ceremony.contributions[-1]
     return KeyReceipt(
