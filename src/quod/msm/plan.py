@@ -136,9 +136,9 @@ def plan_msm(group: Group, count: int, options: MsmOptions, batch: int = 1) -> M
     maximum = options.greatest_scalar(group)
 
     def plan(window_bits: int) -> MsmPlan:
-        needed = window_count(maximum, window_bits)
-        windows = -(-needed // min(factor, needed))
-        return MsmPlan(group, count, window_bits, windows, -(-needed // windows), maximum)
+        needed_windows = window_count(maximum, window_bits)
+        windows = -(-needed_windows // min(factor, needed_windows))
+        return MsmPlan(group, count, window_bits, windows, -(-needed_windows // windows), maximum)
 
     def additions(candidate: MsmPlan) -> float:
         buckets_in_use = min(candidate.buckets, 2 * count * candidate.copies)

@@ -44,10 +44,10 @@ def digits(
         half, digit_base = 1 << (window_bits - 1), 1 << window_bits
         carry: Value = k.constant(0, types.u32)
         for window in range(windows):
-            raw = bits_of(k, words, window * window_bits, window_bits) + carry
-            negative = raw >= half
+            unsigned_digit = bits_of(k, words, window * window_bits, window_bits) + carry
+            negative = unsigned_digit >= half
             carry = k.select(negative, k.constant(1, types.u32), 0)
-            digit = k.select(negative, raw - digit_base, raw)
+            digit = k.select(negative, unsigned_digit - digit_base, unsigned_digit)
             row = k.constant(window, types.u64) * count.cast(types.u64)
             out[row + i.cast(types.u64)] = digit
 

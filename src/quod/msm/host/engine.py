@@ -176,14 +176,14 @@ class _Execution:
             digits, lanes=device.lanes, window_bits=plan.window_bits, windows=plan.digit_windows,
             maximum=plan.maximum, masked=engine.has_infinite,
         )  # fmt: skip
-        groups = -(-plan.count // device.lanes)
+        workgroups = -(-plan.count // device.lanes)
         # Digits are in 16-bit two's complement, so the sentinel 0xFFFF is the digit -1. A row ends
         # with the top digit of a scalar, which is not negative if the scalar is valid. An
         # overwritten sentinel shows that the scalars were checked, which a zero in `overflow` does
         # not show.
         mark(digit_rows)
         for vector, row in zip(scalars, digit_rows, strict=True):
-            device.launch(kernel, groups, plan.count, vector, engine.infinite, row, overflow)
+            device.launch(kernel, workgroups, plan.count, vector, engine.infinite, row, overflow)
         if overflow[0]:
             raise _first_too_large(plan, scalars)
         check_written(device, "digits of scalars", digit_rows)
@@ -264,9 +264,10 @@ class _Execution:
 
 def _first_too_large(plan: MsmPlan, scalars: Array) -> InputError:
     """Return the error for the first scalar above the plan's maximum."""
-    raw = scalars.astype("<u4").tobytes()
+    scalar_bytes = scalars.astype("<u4").tobytes()
     integers = [
-        int.from_bytes(raw[start : start + 32], "little") for start in range(0, len(raw), 32)
+        int.from_bytes(scalar_bytes[start : start + 32], "little")
+        for start in range(0, len(scalar_bytes), 32)
     ]
     position = next(i for i, integer in enumerate(integers) if integer > plan.maximum) % plan.count
     return too_large(plan.group, plan.maximum, position)

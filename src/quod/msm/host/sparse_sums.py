@@ -289,9 +289,9 @@ def _digits(magnitudes: Words) -> NDArray[np.int8]:
     mask = np.uint64((1 << _WINDOW_BITS) - 1)
     for window in range(count):
         word_index, shift = divmod(window * _WINDOW_BITS, 64)
-        raw = (words[:, word_index] >> np.uint64(shift) & mask).astype(np.int8) + carry
-        carry = (raw > _LARGEST_DIGIT).astype(np.int8)
-        digits[window] = raw - (carry << _WINDOW_BITS)
+        unsigned_digits = (words[:, word_index] >> np.uint64(shift) & mask).astype(np.int8) + carry
+        carry = (unsigned_digits > _LARGEST_DIGIT).astype(np.int8)
+        digits[window] = unsigned_digits - (carry << _WINDOW_BITS)
     return digits
 
 

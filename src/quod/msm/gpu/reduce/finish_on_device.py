@@ -118,10 +118,10 @@ def record_finish(
     out: 8 * batch * group.point_words bytes on the device.
     Raises DeviceError for another plan or buffers of another size.
     """
-    needed = 8 * plan.batch * plan.group.point_words
-    if not plan.on_device or lines.nbytes != line_bytes(plan) or out.nbytes != needed:
+    out_bytes = 8 * plan.batch * plan.group.point_words
+    if not plan.on_device or lines.nbytes != line_bytes(plan) or out.nbytes != out_bytes:
         raise DeviceError(
-            f"{plan.batch} results take {needed} bytes, not {out.nbytes}, of a plan for results on "
+            f"{plan.batch} results take {out_bytes} bytes, not {out.nbytes}, of a plan for results on "
             "the device"
         )
     compiled = device.compile(finish_lines, lanes=LANES, group=plan.group, form=plan.form)

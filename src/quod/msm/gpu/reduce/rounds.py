@@ -106,7 +106,7 @@ def _round(
         # Enough points for all lanes: one lane per line, so that no lane idles in a tree.
         lanes, line_length = 1, max(_LANE_LENGTH, 2 * points // resident)
     jobs: list[Job] = []
-    groups = next_points = 0
+    workgroups = next_points = 0
     for (source, half), length in zip(pairs, lengths):
         parts = max(0, length.bit_length() - line_length.bit_length()) if line_length else 0
         target = replace(half, parts=parts)
@@ -115,13 +115,13 @@ def _round(
         is_short = target.is_short(max_bits)
         jobs.append(
             Job(
-                cut, groups, sources[source],
+                cut, workgroups, sources[source],
                 target_starts[target] if is_short else next_points, is_short,
             )
         )  # fmt: skip
-        groups += -(-lines * lanes // LANES)
+        workgroups += -(-lines * lanes // LANES)
         next_points += 0 if is_short else lines
-    return Round(tuple(jobs), lanes, groups, next_points)
+    return Round(tuple(jobs), lanes, workgroups, next_points)
 
 
 @kernel

@@ -158,9 +158,9 @@ class GpuEngine:
             return self.msm_words(host, None, timeline)
         results = np.zeros((vectors, self.group.point_words), np.uint64)
         plan = resident.plan(count, vectors)
-        needed = resident.workspace_bytes(plan)
-        self._check(count, needed + scalars.nbytes)
-        workspace, size = Workspace(device, needed), SCALAR_BYTES * count
+        needed_bytes = resident.workspace_bytes(plan)
+        self._check(count, needed_bytes + scalars.nbytes)
+        workspace, size = Workspace(device, needed_bytes), SCALAR_BYTES * count
         for start in range(0, vectors, plan.batch):
             stop = min(start + plan.batch, vectors)
             recording = device.stream("msm").record()

@@ -145,8 +145,8 @@ class GpuTable:
         self, count: int, scalar_memory: Buffer, affine: Buffer, scratch: tuple[Buffer, Buffer]
     ) -> None:
         device, (extended, prefixes) = self._device, scratch
-        groups = -(-count // device.lanes)
-        device.launch(self._multiply, groups, count, self._table, scalar_memory, extended)
+        workgroups = -(-count // device.lanes)
+        device.launch(self._multiply, workgroups, count, self._table, scalar_memory, extended)
         # More points for each inversion save products, but every lane should have work.
         instances = min(count, max(device.resident_lanes, count // 16))
         device.launch(

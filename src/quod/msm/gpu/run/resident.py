@@ -248,10 +248,10 @@ class ResidentMsm:
         plan = plan or self.plan()
         count = plan.count
         stride = count if stride is None else stride
-        needed = SCALAR_BYTES * ((plan.batch - 1) * stride + (0 if indices else count))
-        if scalars.nbytes < needed:
+        needed_bytes = SCALAR_BYTES * ((plan.batch - 1) * stride + (0 if indices else count))
+        if scalars.nbytes < needed_bytes:
             raise DeviceError(
-                f"{plan.batch} x {count} scalars take {needed} bytes, not {scalars.nbytes}"
+                f"{plan.batch} x {count} scalars take {needed_bytes} bytes, not {scalars.nbytes}"
             )
         if indices is not None and indices.nbytes != 4 * count:
             raise DeviceError(f"{count} indices take {4 * count} bytes, not {indices.nbytes}")
