@@ -364,18 +364,21 @@ class NttPlan:
             scaled=last and tables.scale != 1,
             log_rows=pass_place.log_rows if is_static else None,
         )
-        groups = self._groups(pass_place.log_rows, batch)
+        workgroups = self._groups(pass_place.log_rows, batch)
         scratch = store_of(self.device).scratch(self._scratch_bytes(pass_place.log_rows, batch))
         # In-place results do not show that the pass ran, but the first row of the last workgroup in
         # scratch memory does: no element has all bits set.
-        start, row_bytes = ((groups - 1) << pass_place.log_rows) * self._row_bytes, self._row_bytes
+        start, row_bytes = (
+            ((workgroups - 1) << pass_place.log_rows) * self._row_bytes,
+            self._row_bytes,
+        )
         row = scratch.view(np.uint8)[start : start + row_bytes]
         row.fill(0xFF)
         self.device.launch(
             self.device.compile(
                 transform_pass, lanes=self._lanes, modulus=self.modulus, shape=shape
             ),
-            groups, data, tables.twiddles[pass_place.number],
+            workgroups, data, tables.twiddles[pass_place.number],
             tables.factors, scratch, columns, pass_place.log_rows, pass_place.log_stride,
         )  # fmt: skip
         if (row == 0xFF).all():
@@ -427,7 +430,7 @@ class NttPlan:
             lanes = 1
         middle_bits = self.log2_size - 2 * (lanes.bit_length() - 1)
         compiled = self.device.compile(reverse_bits, lanes=lanes, words=self.modulus.words)
-        groups, half_reversal = batch << middle_bits, _reversed_halves(middle_bits)
+        workgroups, half_reversal = batch << middle_bits, _reversed_halves(middle_bits)
         last_transform = self._last_transform(data)
         # Bit reversal leaves all elements in place if there are only two.
         canaries = (
@@ -435,7 +438,7 @@ class NttPlan:
         )
         with checked(self.device, canaries):
             self.device.launch(
-                compiled, groups, data, half_reversal, self.log2_size, 1 << middle_bits
+                compiled, workgroups, data, half_reversal, self.log2_size, 1 << middle_bits
             )
 
     def _last_transform(self, data: Data) -> NDArray[np.uint32]:

@@ -144,8 +144,8 @@ class LagrangeLevels:
         bytes_per_point = (
             2 * 16 * group.field.words + 4 * group.field.words + 16 * group.point_words
         )
-        needed = (bytes_per_point << top) + (2 * parts.count * parts.part_words << top)
-        device.check_budget(f"a transform of 2**{top} points of {group.name}", needed)
+        needed_bytes = (bytes_per_point << top) + (2 * parts.count * parts.part_words << top)
+        device.check_budget(f"a transform of 2**{top} points of {group.name}", needed_bytes)
 
     def run(
         self, points: Words, top: int | None = None, wanted: Collection[int] | None = None

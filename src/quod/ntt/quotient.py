@@ -140,16 +140,16 @@ def record_quotient_coefficients(
     plan.record(recording, "inverse", evaluations, batch=3 * batch, ordering="NR")
     ab = evaluations.slice(0, 2 * vector_bytes)
     plan.record(recording, "forward", ab, batch=2 * batch, ordering="RN", coset=shift)
-    groups = -(-size // device.lanes)
+    workgroups = -(-size // device.lanes)
     recording.launch(
-        device.compile(field_multiply, spec=modulus), groups, size, a, b, a,
+        device.compile(field_multiply, spec=modulus), workgroups, size, a, b, a,
         label="a ∘ b", bytes=3 * vector_bytes, modmuls=size,
         multiply_adds=size * product_cost(modulus),
     )  # fmt: skip
     plan.record(recording, "inverse", a, batch=batch, ordering="NR", coset=shift)
     weights = device.upload(from_integers(modulus, _difference_weights(plan, 1, 1)))
     recording.launch(
-        device.compile(quotient_difference, modulus=modulus), groups, c, a, out, weights, size,
+        device.compile(quotient_difference, modulus=modulus), workgroups, c, a, out, weights, size,
         label="quotient", bytes=3 * vector_bytes, modmuls=2 * size,
         multiply_adds=2 * size * product_cost(modulus),
     )  # fmt: skip
