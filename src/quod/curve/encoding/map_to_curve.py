@@ -74,7 +74,11 @@ class _SwuMap(Generic[C]):
 
     @cached_property
     def numerator(self) -> list[C]:
-        """The polynomial N with X = N(x) / kernel(x)^2 for the normalised isogeny."""
+        """The polynomial N with X = N(x) / k(x)^2 for the normalised isogeny, k being the kernel.
+
+        N = 4*(x^3 + a*x + b)*(k'^2 - k*k'') - (6*x^2 + 2*a)*k'*k + (degree*x - 2*s)*k^2, where s is
+        the sum of the roots of k.
+        """
         p, f = _Polynomials(self.field), self.field
         kernel = self.kernel
         kernel_derivative = p.derivative(kernel)
