@@ -269,7 +269,7 @@ def _body(layout: _EvmLayout, key: VerifyingKey) -> Lines:
     """Return code that writes the four pairs and calls the pairing precompile."""
     pairs = [_MEMORY_START + index * layout.pair for index in range(4)]
     proof_bytes = layout.pair + layout.g1
-    size = 4 * layout.pair
+    input_bytes = 4 * layout.pair
     return [
         "// Pair 0 is A and B. Pair 1 is C, which follows them in the call, and -delta.",
         f"calldatacopy({_MEMORY_START:#x}, {_SELECTOR_BYTES:#x}, {proof_bytes:#x})",
@@ -280,7 +280,7 @@ def _body(layout: _EvmLayout, key: VerifyingKey) -> Lines:
         "// Pair 3 is alpha and -beta.",
         *_stores(pairs[3], layout.words(key.alpha_g1, 1)),
         *_stores(pairs[3] + layout.g1, layout.words(layout.negated(key.beta_g2), 2)),
-        _call(layout.pairing, _MEMORY_START, size, _MEMORY_START, _WORD_BYTES),
+        _call(layout.pairing, _MEMORY_START, input_bytes, _MEMORY_START, _WORD_BYTES),
     ]
 
 

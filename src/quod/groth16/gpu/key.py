@@ -151,8 +151,8 @@ class _Slot(SumRecordings):
 
     def __init__(self, key: GpuKey, lane: Lane) -> None:
         self.lane = lane
-        size = key._zkey.variables * key._zkey.fr.bytes
-        self.witness = UploadBuffer(key._device, size, key._copiers)
+        witness_bytes = key._zkey.variables * key._zkey.fr.bytes
+        self.witness = UploadBuffer(key._device, witness_bytes, key._copiers)
         super().__init__(key._device, lane, self.witness.buffer)
 
     @property

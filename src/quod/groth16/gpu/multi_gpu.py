@@ -146,8 +146,8 @@ class MultiGpuKey:
         memory = MsmMemory.fitting(device, key_slice, budget - other_bytes)
         link = None if is_first else Link(self.quotient.device, device)
         msms = KeyMsms(device, key_slice, memory)
-        total = other_bytes + memory.nbytes(device)
-        return _Share(device, msms, total, bool(memory.streamed), h_start, h_stop, link)
+        total_bytes = other_bytes + memory.nbytes(device)
+        return _Share(device, msms, total_bytes, bool(memory.streamed), h_start, h_stop, link)
 
     @property
     def links(self) -> list[Link]:
@@ -194,8 +194,10 @@ class _Slot:
 
     def __init__(self, key: MultiGpuKey) -> None:
         self._key, self.runner = key, key.runner
-        size = key.zkey.variables * key.zkey.fr.bytes
-        self._witnesses = [UploadBuffer(part.device, size, key.copiers) for part in key.parts]
+        witness_bytes = key.zkey.variables * key.zkey.fr.bytes
+        self._witnesses = [
+            UploadBuffer(part.device, witness_bytes, key.copiers) for part in key.parts
+        ]
         quotient_stream = key.parts[0].device.stream("proof").record()
         self._scalars = key.quotient.record(quotient_stream, self._witnesses[0].buffer)
         self._quotient = quotient_stream.finish().recording

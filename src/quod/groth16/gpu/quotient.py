@@ -138,6 +138,9 @@ class Quotient:
 
     def _product_vectors(self, batch: int) -> tuple[Buffer, Buffer, Buffer]:
         """Return the vectors of A*w, of B*w and of their pointwise product."""
-        size = batch * self._size * self._fr.bytes
-        a, b, c = (self._products.slice(start, start + size) for start in range(0, 3 * size, size))
+        vector_bytes = batch * self._size * self._fr.bytes
+        a, b, c = (
+            self._products.slice(start, start + vector_bytes)
+            for start in range(0, 3 * vector_bytes, vector_bytes)
+        )
         return a, b, c

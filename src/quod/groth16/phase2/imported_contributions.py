@@ -101,9 +101,9 @@ class _Parameters:
                     self._fail_mismatch(
                         name, f"{name} has {file_count} points, not {count} like that", start
                     )
-            size = 8 * group_of(key.curve, degree).point_words * count
-            self._ranges[name] = reader.offset, size
-            reader.take(size, name)
+            part_bytes = 8 * group_of(key.curve, degree).point_words * count
+            self._ranges[name] = reader.offset, part_bytes
+            reader.take(part_bytes, name)
 
     def check_unchanged_parts(self) -> None:
         """Raise MismatchError unless the parts that no contribution changes equal the key's."""
@@ -216,9 +216,11 @@ class _Parameters:
         return KeyContribution(elements[0], PublicKey(*elements[1:]), transcript, details)
 
     def _points(self, name: str, degree: int) -> Words:
-        offset, size = self._ranges[name]
+        offset, part_bytes = self._ranges[name]
         group = group_of(self._key.curve, degree)
-        points = from_uncompressed(resolve_device("cpu"), group, self._data[offset : offset + size])
+        points = from_uncompressed(
+            resolve_device("cpu"), group, self._data[offset : offset + part_bytes]
+        )
         if points is None:
             self._fail_malformed(name, "a coordinate is not below the modulus")
         return points
