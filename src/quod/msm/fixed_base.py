@@ -70,11 +70,11 @@ def list_table_entries(
         entry_index = loop.carried
         digit = stored[loop.index * count + i]
         negative = digit >= 0x8000
-        size = k.select(negative, 0x10000 - digit, digit)
-        with k.if_(size != 0):
+        magnitude = k.select(negative, 0x10000 - digit, digit)
+        with k.if_(magnitude != 0):
             sign = k.select(negative, k.constant(SIGN_BIT, types.u32), 0)
-            entries[entry_index] = (loop.index * half + (size - 1)) | sign
-        loop.next(entry_index + k.minimum(size, 1))
+            entries[entry_index] = (loop.index * half + (magnitude - 1)) | sign
+        loop.next(entry_index + k.minimum(magnitude, 1))
     starts[i] = start
     lengths[i] = loop.results - start
 

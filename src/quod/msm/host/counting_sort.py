@@ -63,9 +63,9 @@ class _Digit:
 
 def _part_range(k: Builder, count: Value, part: Value, parts: Value) -> tuple[Value, Value]:
     """Return the range of scalars that worker `part` of `parts` sorts in a window."""
-    size = (count + parts - 1) // parts
-    start = k.minimum(part * size, count)
-    return start, k.minimum(start + size, count)
+    part_size = (count + parts - 1) // parts
+    start = k.minimum(part * part_size, count)
+    return start, k.minimum(start + part_size, count)
 
 
 def _row(windows: Value, copies: Value, window: Value, copy: Value) -> Value:

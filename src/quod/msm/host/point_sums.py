@@ -38,14 +38,14 @@ class PointSums:
     def add_up(self, source: Array, entries: Array, starts: Array, lengths: Array) -> None:
         """Sum every segment of entries, which are signed indices of points of `source`."""
         owners = np.arange(len(starts), dtype=np.uint32)
-        first = 0
+        first_point = 0
         while len(starts):
             is_long = lengths > np.uint32(self._longest)
             long_chunk_counts = -(-lengths[is_long].astype(np.int64) // self._chunk_length)
             capacity = len(lengths) + int(long_chunk_counts.sum())
-            chunked = self._cut(starts, lengths, owners, first, capacity)
+            chunked = self._cut(starts, lengths, owners, first_point, capacity)
             (chunk_count, long_count), tables, long_segments = chunked
-            if first == 0:
+            if first_point == 0:
                 # Each further pass adds three or more chunks to one, so all further passes produce
                 # at most half as many points as the long segments have chunks now.
                 capacity = chunk_count + int(long_chunk_counts.sum())
@@ -53,11 +53,11 @@ class PointSums:
                 points = source
             else:
                 points = self.points
-                entries = np.arange(first, dtype=np.uint32)
+                entries = np.arange(first_point, dtype=np.uint32)
             if chunk_count:
                 self._accumulate(chunk_count, tables, entries, points)
             starts, lengths, owners = (table[:long_count] for table in long_segments)
-            first += chunk_count
+            first_point += chunk_count
 
     def _cut(
         self, starts: Array, lengths: Array, owners: Array, first: int, capacity: int

@@ -93,8 +93,8 @@ def accumulate(
     with k.if_(i < count[0]):
         start, length = table.starts[i], table.lengths[i]
         last = start + length - 1
-        first = entries[start]
-        total = law.begin(law.base(law.load_base(bases, first), first))
+        first_entry = entries[start]
+        total = law.begin(law.base(law.load_base(bases, first_entry), first_entry))
         entry = entries[k.minimum(start + 1, last)]
         initial: Any = (total, entry, law.load_base(bases, entry) if ahead else None)
         with k.range(1, length, carry=initial) as loop:

@@ -98,8 +98,10 @@ class _ScratchSlots:
         self._values_per_unit = _UNIT_BYTES // element.bytes
         self._units = -(-self._count // self._values_per_unit)
         workgroup_units = _ELEMENTS_PER_SLOT * slots * self._units * k.workgroup_size
-        first = k.workgroup_id().cast(types.u64) * workgroup_units + k.local_id().cast(types.u64)
-        self._memory = k.pointer_add(scratch.cast(element), first * self._values_per_unit)
+        first_unit = k.workgroup_id().cast(types.u64) * workgroup_units + k.local_id().cast(
+            types.u64
+        )
+        self._memory = k.pointer_add(scratch.cast(element), first_unit * self._values_per_unit)
 
     def _offsets(self, index: Value) -> list[Value]:
         """Return the offsets of the 16-byte units of the instance's element `index`."""
@@ -173,8 +175,8 @@ class _EntryPairs(_Pairs):
         self.count = length >> 1
 
     def find(self, i: Value) -> tuple[Value, Value]:
-        first = self._start + i * 2
-        return self._entries[first], self._entries[self._law.k.minimum(first + 1, self._last)]
+        left = self._start + i * 2
+        return self._entries[left], self._entries[self._law.k.minimum(left + 1, self._last)]
 
     def x(self, pair: tuple[Value, Value]) -> Elements:
         return self._x(pair[0]), self._x(pair[1])
@@ -338,11 +340,11 @@ def accumulate_affine(
     scratch_slots = _ScratchSlots(k, scratch, f.carried(f.one()), slots)
     chunks, instances = count[0], k.num_workgroups() * k.workgroup_size
     with k.while_(k.workgroup_id() * k.workgroup_size) as batches:
-        first = batches.carried
-        batches.check(first < chunks)
+        workgroup_rank = batches.carried
+        batches.check(workgroup_rank < chunks)
         # Chunks are sorted by falling length, so this is the longest remaining chunk.
-        slots_per_tree = (work.table.lengths[first] + 1) >> 1
-        first_rank = first + k.local_id()
+        slots_per_tree = (work.table.lengths[workgroup_rank] + 1) >> 1
+        first_rank = workgroup_rank + k.local_id()
         remaining = k.select(
             first_rank < chunks, (chunks - first_rank + (instances - 1)) // instances, 0
         )
@@ -376,4 +378,4 @@ def accumulate_affine(
             law.store_coordinates(work.sums, chunk_number, total)
             with k.if_(failed):
                 work.retries[k.atomic_add(work.retries, 0, 1) + 1] = rank
-        batches.next(first + trees_at_once * instances)
+        batches.next(workgroup_rank + trees_at_once * instances)

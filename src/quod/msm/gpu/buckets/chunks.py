@@ -76,9 +76,11 @@ def _instance_buckets(
     buckets_per_instance = max(1, size // k.workgroup_size)
     offset = k.local_id() * buckets_per_instance
     exists = offset < size
-    first = (k.workgroup_id() << block_bits) + k.select(exists, offset, 0)
-    loaded = k.load(counts, first, buckets_per_instance)
-    return [(first + i, k.select(exists, count, 0), exists) for i, count in enumerate(loaded)]
+    first_bucket = (k.workgroup_id() << block_bits) + k.select(exists, offset, 0)
+    loaded = k.load(counts, first_bucket, buckets_per_instance)
+    return [
+        (first_bucket + i, k.select(exists, count, 0), exists) for i, count in enumerate(loaded)
+    ]
 
 
 @kernel
@@ -254,7 +256,7 @@ def make_chunks(
         # Reserve ranks for the block's chunks of each length; `histogram` then has the first rank.
         with k.if_(length_count != 0):
             histogram[loop.index] = k.atomic_add(ranks, loop.index, length_count)
-    first = block_first[k.workgroup_id()]
+    block_first_chunk = block_first[k.workgroup_id()]
     for (bucket, _, exists), split, (longer_rank, short_rank) in zip(
         own_buckets, splits, chunk_ranks, strict=True
     ):
@@ -262,7 +264,7 @@ def make_chunks(
             large_count[0] = 0
         k.barrier()
         own_bucket = _Bucket(
-            bucket_starts[bucket], first_chunk[bucket] + first, split.chunk_count,
+            bucket_starts[bucket], first_chunk[bucket] + block_first_chunk, split.chunk_count,
             split.short_length, split.longer_count,
             histogram[k.minimum(split.short_length + 1, MAX_LONGEST)] + longer_rank,
             histogram[split.short_length] + short_rank,

@@ -121,8 +121,8 @@ def record_finish(
     out_bytes = 8 * plan.batch * plan.group.point_words
     if not plan.on_device or lines.nbytes != line_bytes(plan) or out.nbytes != out_bytes:
         raise DeviceError(
-            f"{plan.batch} results take {out_bytes} bytes, not {out.nbytes}, of a plan for results on "
-            "the device"
+            f"{plan.batch} results take {out_bytes} bytes, not {out.nbytes}, of a plan for results "
+            "on the device"
         )
     compiled = device.compile(finish_lines, lanes=LANES, group=plan.group, form=plan.form)
     recording.launch(

@@ -192,9 +192,9 @@ def _regions(plan: GpuMsmPlan) -> list[tuple[int, int]]:
     """Return the byte range of each round's sums in scratch memory."""
     regions, start = [], 0
     for reduction in rounds_of(plan):
-        size = max(_ALIGNMENT, 8 * plan.sum_words * reduction.points)
-        regions.append((start, start + size))
-        start = -(-(start + size) // _ALIGNMENT) * _ALIGNMENT
+        region_bytes = max(_ALIGNMENT, 8 * plan.sum_words * reduction.points)
+        regions.append((start, start + region_bytes))
+        start = -(-(start + region_bytes) // _ALIGNMENT) * _ALIGNMENT
     return regions
 
 

@@ -184,9 +184,9 @@ class Line:
 
     def point(self, position: Value) -> Value:
         """Return the index, among all points, of the line's point number `position`."""
-        number = self.first + position
-        high = number >> self.rest_bits
-        return self.base + (number - (high << self.rest_bits)) + (high << self.high_shift)
+        summed_bits = self.first + position
+        high = summed_bits >> self.rest_bits
+        return self.base + (summed_bits - (high << self.rest_bits)) + (high << self.high_shift)
 
     def sum(
         self, k: Builder, law: SumArithmetic[Any], points: Value, first_chunk: Value, *,
@@ -250,7 +250,7 @@ def sum_short_lines(
     law = four_lane_arithmetic(k, group, form)
     group_of_four = k.global_id() // LANES_PER_SUM
     line = Line.of(k, group_of_four // groups_per_line, shape)
-    number = group_of_four % groups_per_line
+    group_in_line = group_of_four % groups_per_line
     length = k.constant(1, types.u32) << (shape.bits - shape.kept - shape.parts)
     rounds = (length + (groups_per_line - 1)) // groups_per_line
 
@@ -262,12 +262,14 @@ def sum_short_lines(
             exists, index = exists & (first_chunk[index + 1] != first), first
         return law.load_where(exists, points, index)
 
-    start = point(number)
+    start = point(group_in_line)
     with k.range(1, rounds, carry=(start.coordinate, start.infinity)) as loop:
-        total = law.add(FourLaneSum(*loop.carried), point(loop.index * groups_per_line + number))
+        total = law.add(
+            FourLaneSum(*loop.carried), point(loop.index * groups_per_line + group_in_line)
+        )
         loop.next((total.coordinate, total.infinity))
     total = law.total(FourLaneSum(*loop.results), groups_per_line)
-    with k.if_(line.exists & (number == 0)):
+    with k.if_(line.exists & (group_in_line == 0)):
         law.store(out, line.number, total)
 
 

@@ -193,9 +193,10 @@ class _Recorder:
 
     def _bases_of_slice(self, points_slice: _Slice, copy: int) -> Buffer:
         """Return the memory of a slice of one copy of the bases."""
-        first, size = copy * len(self._points), 8 * self._plan.base_words
+        first_base, base_bytes = copy * len(self._points), 8 * self._plan.base_words
         return self._bases.slice(
-            (first + points_slice.start) * size, (first + points_slice.stop) * size
+            (first_base + points_slice.start) * base_bytes,
+            (first_base + points_slice.stop) * base_bytes,
         )
 
     def _weierstrass(self, points_slice: _Slice, points: Array) -> None:

@@ -160,13 +160,13 @@ class GpuEngine:
         plan = resident.plan(count, vectors)
         needed_bytes = resident.workspace_bytes(plan)
         self._check(count, needed_bytes + scalars.nbytes)
-        workspace, size = Workspace(device, needed_bytes), SCALAR_BYTES * count
+        workspace, vector_bytes = Workspace(device, needed_bytes), SCALAR_BYTES * count
         for start in range(0, vectors, plan.batch):
             stop = min(start + plan.batch, vectors)
             recording = device.stream("msm").record()
             recorded = resident.record(
-                recording, scalars.slice(start * size, stop * size), workspace=workspace,
-                plan=with_batch(plan, count, stop - start),
+                recording, scalars.slice(start * vector_bytes, stop * vector_bytes),
+                workspace=workspace, plan=with_batch(plan, count, stop - start),
             )  # fmt: skip
             recording.finish().run(timeline)
             results[start:stop] = recorded.finish()
@@ -258,8 +258,8 @@ class GpuEngine:
         has_several_base_blocks = len(resident.blocks) > 1
         if plan.batch > 1 or plan.count < _MIN_SCALARS_FOR_BLOCKS or has_several_base_blocks:
             return []
-        first = first_block(plan)
-        return [with_batch(plan, block, 1) for block in (first, plan.count - first)]
+        first_count = first_block(plan)
+        return [with_batch(plan, block, 1) for block in (first_count, plan.count - first_count)]
 
     def _stream_plan(self, count: int, options: MsmOptions | None) -> StreamPlan:
         budget = self.device.memory_budget // _SHARE

@@ -50,11 +50,11 @@ def multiply_from_table(
                 _bits(k, scalars, i, loop.index * window_bits, window_bits, group) + carry
             )
             negative = unsigned_digit > half
-            size = k.select(negative, full - unsigned_digit, unsigned_digit)
-            entry = curve.load_affine(table, loop.index * half + (k.maximum(size, 1) - 1))
+            magnitude = k.select(negative, full - unsigned_digit, unsigned_digit)
+            entry = curve.load_affine(table, loop.index * half + (k.maximum(magnitude, 1) - 1))
             f = curve.field
             y = f.select(negative, f.carried(-entry.y), f.carried(entry.y))
-            entry = replace(entry, y=y, infinity=entry.infinity | (size == 0))
+            entry = replace(entry, y=y, infinity=entry.infinity | (magnitude == 0))
             one = k.constant(1, types.u32)
             loop.next((curve.carried(curve.add_affine(total, entry)), k.select(negative, one, 0)))
         curve.store_extended(out, i, loop.results[0])

@@ -59,14 +59,14 @@ def record_chunks(
         masked=scalars.infinity_mask is not None,
         listed=scalars.listed,
     )
-    total = plan.count * plan.batch
+    total_scalars = plan.count * plan.batch
     source = ScalarSource(
-        plan.count, total, scalars.stride, scalars.bases, scalars.first, scalars.words,
+        plan.count, total_scalars, scalars.stride, scalars.bases, scalars.first, scalars.words,
         scalars.indices or scalars.words, scalars.infinity_mask or scalars.words,
     )  # fmt: skip
-    scalar_bytes = total * (SCALAR_BYTES + 4 * (scalars.indices is not None))
+    scalar_bytes = total_scalars * (SCALAR_BYTES + 4 * (scalars.indices is not None))
     tuning = plan.sort
-    tiles = -(-total // tuning.lanes)
+    tiles = -(-total_scalars // tuning.lanes)
     max_counting_workgroups = max(1, _WAVES * device.resident_lanes // tuning.lanes)
     count_kernel = device.compile(
         binning.count_bins, lanes=tuning.lanes, shape=digits, tuning=tuning

@@ -117,8 +117,8 @@ class ResidentMsm:
             memory = base_multiples.multiples(
                 device, group, points[start : start + size], self._plan
             )
-            total = size * self._plan.copies
-            mask = find_infinity_mask(device, total, self._plan.base_words, memory)
+            base_count = size * self._plan.copies
+            mask = find_infinity_mask(device, base_count, self._plan.base_words, memory)
             self.blocks.append(_Bases(start, size, memory, mask))
             start += size
 

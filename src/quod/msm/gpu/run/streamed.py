@@ -148,7 +148,7 @@ class StreamedMsm:
     def record(self, recording: RecordingStream, scalars: Buffer, plan: StreamPlan) -> RecordedMsm:
         """Record an MSM of one vector of ``plan.count`` canonical scalars in device memory."""
         device, full = self.device, plan.block
-        size = 8 * full.base_words
+        base_bytes = 8 * full.base_words
         slots = [device.allocate(plan.base_bytes, zero=False) for _ in range(2)]
         masks = [device.allocate(infinity_mask_bytes(full.count), zero=False) for _ in range(2)]
         any_flags = [device.allocate(16, zero=False) for _ in range(2)]
@@ -157,9 +157,9 @@ class StreamedMsm:
             for number, block_plan in enumerate(plan.plans):
                 start, count = number * full.count, block_plan.count
                 stop, slot = start + count, number % 2
-                bases = slots[slot].slice(0, count * size)
+                bases = slots[slot].slice(0, count * base_bytes)
                 recording.upload(
-                    self._words[start * size : stop * size], bases, label="upload bases"
+                    self._words[start * base_bytes : stop * base_bytes], bases, label="upload bases"
                 )  # fmt: skip
                 record_infinity_mask(
                     recording, device, count, full.base_words, bases, masks[slot], any_flags[slot]
