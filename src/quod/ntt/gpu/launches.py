@@ -122,9 +122,9 @@ def transform_bytes(
     apart: bytes of the second buffer, which a transform of a single pass does not need.
     """
     split = tuning.split(log_size)
-    total = apart if len(split) > 1 else 0
-    stride = 0
+    total_bytes = apart if len(split) > 1 else 0
+    log_stride = 0
     for log_rows in split:
-        total += table_bytes(device, element_bytes, log_rows, stride)
-        stride += log_rows
-    return total
+        total_bytes += table_bytes(device, element_bytes, log_rows, log_stride)
+        log_stride += log_rows
+    return total_bytes
