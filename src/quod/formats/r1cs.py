@@ -267,11 +267,11 @@ class R1cs:
     ) -> None:
         out_of_range = column >= self.wires
         if out_of_range.any():
-            first = int(out_of_range.argmax())
+            bad_term = int(out_of_range.argmax())
             section.fail(
-                f"a term is for wire {column[first]} of {self.wires}; "
+                f"a term is for wire {column[bad_term]} of {self.wires}; "
                 "the file is damaged, compile the circuit again",
-                start + 4 * int(entry_offsets[first]),
+                start + 4 * int(entry_offsets[bad_term]),
             )
         bad_index = first_at_or_above(value, self.fr)
         if bad_index is not None:

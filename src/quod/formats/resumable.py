@@ -170,14 +170,14 @@ class Parts:
         self.has_journal = True
 
     def _digest(self, offset: int, length: int) -> str:
-        state = hashlib.blake2b()
+        hasher = hashlib.blake2b()
         while length:
             data = os.pread(self.file.fileno(), min(length, _CHUNK_BYTES), offset)
             if not data:
                 return ""
-            state.update(data)
+            hasher.update(data)
             offset, length = offset + len(data), length - len(data)
-        return state.hexdigest()
+        return hasher.hexdigest()
 
 
 def expect(path: Path) -> None:

@@ -294,14 +294,14 @@ class _CircuitReader:
                     limit = (segment.inputs, segment.outputs)[side]
                     beyond = offsets > max(limit - child_reach, 0)
                     if child_reach > limit or beyond.any():
-                        copy = int(beyond.argmax())
+                        copy_index = int(beyond.argmax())
                         end_name = ("an input", "an output")[side]
                         reader.label = f"segment {number}, children"
                         reader.fail(
                             f"a gate of segment {child.segment} has {end_name} at "
-                            f"{int(offsets[copy]) + child_reach - 1}, and there are {limit}; "
+                            f"{int(offsets[copy_index]) + child_reach - 1}, and there are {limit}; "
                             f"{_DAMAGED}",
-                            self._child_offsets[number][child_index] + 16 * copy + 8 * side,
+                            self._child_offsets[number][child_index] + 16 * copy_index + 8 * side,
                         )
                     reach[side] = max(reach[side], int(offsets.max()) + child_reach)
             reaches[number] = reach[0], reach[1]

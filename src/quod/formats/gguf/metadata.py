@@ -199,8 +199,8 @@ def shown_metadata(value: MetadataValue) -> object:
     shown_items = (
         value[:_SHOWN_ITEMS].tolist() if isinstance(value, np.ndarray) else value[:_SHOWN_ITEMS]
     )
-    first = ", ".join(map(shown, shown_items))
-    return f"{len(value)} of {kind}: {first}{', ...' if len(value) > _SHOWN_ITEMS else ''}"
+    first_items = ", ".join(map(shown, shown_items))
+    return f"{len(value)} of {kind}: {first_items}{', ...' if len(value) > _SHOWN_ITEMS else ''}"
 
 
 def metadata_bytes(metadata: Mapping[str, MetadataValue]) -> bytes:
