@@ -346,6 +346,7 @@ class VerifyingKey:
         return list(points.values())
 
     def _check_key(self, path: str | None) -> None:
+        """Raise InputError for a point of the key that is malformed, or infinity outside IC."""
         for name, point in (
             ("vk_alpha_1", self.alpha_g1),
             ("vk_beta_2", self.beta_g2),
@@ -373,6 +374,10 @@ class VerifyingKey:
         advice: str,
         path: str | None,
     ) -> None:
+        """Raise InputError for a coordinate not below q, and a point outside the group.
+
+        names: the name of each point in messages; advice: their end.
+        """
         group = self._group(degree)
         law, q = affine_group(group), group.coordinates.value
         for name, point in zip(names, points, strict=True):

@@ -85,6 +85,7 @@ def _points(zkey: Zkey, points: Words, degree: int) -> Iterator[Any]:
 
 
 def _entries(zkey: Zkey) -> Iterator[Any]:
+    """Yield the entries of section 4, with canonical values as decimal strings."""
     fr = zkey.fr
     # The file has value * R**2, of which `to_integers` removes one factor R.
     inverse_radix = pow(fr.montgomery_radix, -1, fr.value)

@@ -137,6 +137,7 @@ class MultiGpuKey:
         self, device: AnyDevice, index: int, bases: Sequence[KeyBases], begin: float, end: float,
         memory_budget: int | None,
     ) -> _Share:  # fmt: skip
+        """Load the part of all bases from fraction `begin` to `end` on device number `index`."""
         is_first = index == 0
         key_slice = [_slice_bases(key_bases, begin, end) for key_bases in bases]
         h_start, h_stop = (round(share * len(self.zkey.h)) for share in (begin, end))

@@ -197,6 +197,7 @@ class _Parameters:
         return quotients
 
     def _contribution(self, number: int, details: Details) -> KeyContribution:
+        """Read the next contribution; raise InputError for a malformed point."""
         curve, reader = self._key.curve, self._reader
         elements: list[Any] = []
         for name, degree in (("delta_g1", 1), ("g1_s", 1), ("g1_sx", 1), ("g2_spx", 2)):
