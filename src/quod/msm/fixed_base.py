@@ -158,6 +158,7 @@ class _HostTable:
         return results
 
     def _multiply(self, scalars: Words) -> Words:
+        """Compute `multiply` for one chunk of scalars."""
         device, group, shape, count = self.device, self.group, self._shape, len(scalars)
         stored = np.empty(shape.windows * count, np.uint16)
         overflow = np.zeros(1, np.uint32)

@@ -350,6 +350,7 @@ class _Accumulator:
         reciprocal: CoordinateElement, offset: Value, negated: Value, points: Value, kinds: Value,
         x_memory: Value, y_memory: Value,
     ) -> Value:  # fmt: skip
+        """Compute `repair` as a device function."""
         f = self.f
         kind = kinds[self.row_index(row)]
         with k.if_(kind != _ADD):

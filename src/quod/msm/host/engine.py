@@ -112,6 +112,7 @@ class HostEngine:
         return plan_msm(self.group, count, chosen_options, batch)
 
     def _precompute(self, plan: MsmPlan) -> None:
+        """Replace the points by `plan.copies` copies of multiples."""
         device, count = self.device, self._count
         device.check_budget(
             f"precompute_factor {self.options.precompute_factor} for {count} bases of "
@@ -169,6 +170,7 @@ class _Execution:
         )
 
     def _digits(self, scalars: Array) -> Array:
+        """Return the digits of each vector's scalars as a row, window by window."""
         plan, device, engine = self.plan, self.device, self.engine
         digit_rows = np.empty((plan.batch, plan.digit_windows * plan.count), np.uint16)
         overflow = np.zeros(1, np.uint32)
@@ -190,6 +192,7 @@ class _Execution:
         return digit_rows
 
     def _sort(self, digit_rows: Array) -> tuple[Array, Array, Array]:
+        """Return the entries sorted by bucket, and the start and the length of each bucket."""
         plan, device = self.plan, self.device
         # Windows of the whole batch; plan.windows are those of one MSM.
         parts, buckets, windows = plan.sort_parts(device.threads), plan.buckets, plan.all_windows
@@ -226,6 +229,7 @@ class _Execution:
         )  # fmt: skip
 
     def _reduce(self, buckets: PointSums) -> Array:
+        """Return the MSMs, affine, from the sums of all buckets."""
         plan, device, group = self.plan, self.device, self.plan.group
         windows = plan.all_windows
         segments = windows * (plan.rows + plan.columns)

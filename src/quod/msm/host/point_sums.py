@@ -85,6 +85,7 @@ class PointSums:
     def _accumulate(
         self, chunk_count: int, tables: list[Array], entries: Array, points: Array
     ) -> None:
+        """Sum chunks of entries of `points` into `self.points`; `tables` are their columns."""
         device = self._device
         # Several workgroups per thread, so that threads finish together, unless workgroups get too
         # small.

@@ -333,6 +333,7 @@ def segment_sums(
 def _add_up_on_host(
     device: Any, group: Group, points: Words, entries: Indices, starts: Indices, lengths: Indices
 ) -> Words:
+    """Compute `segment_sums` of segments of two or more entries."""
     sums = PointSums(device, group, len(starts), longest=_LONGEST, chunk_length=_CHUNK_LENGTH)
     flat = points.reshape(-1).view(np.uint64)
     sums.add_up(flat, _u32(entries), _u32(starts), _u32(lengths))
@@ -350,6 +351,7 @@ def _add_up_on_device(
     starts: Indices,
     lengths: Indices,
 ) -> Words:
+    """Compute `segment_sums` of segments of two or more entries, chunk by chunk."""
     chunk_counts = -(-lengths // _CHUNK_LENGTH)
     first_chunks = np.cumsum(chunk_counts) - chunk_counts
     owners = np.repeat(np.arange(len(starts)), chunk_counts)

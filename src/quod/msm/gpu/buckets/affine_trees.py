@@ -175,8 +175,10 @@ class _EntryPairs(_Pairs):
         self.count = length >> 1
 
     def find(self, i: Value) -> tuple[Value, Value]:
-        left = self._start + i * 2
-        return self._entries[left], self._entries[self._law.k.minimum(left + 1, self._last)]
+        pair_start = self._start + i * 2
+        return self._entries[pair_start], self._entries[
+            self._law.k.minimum(pair_start + 1, self._last)
+        ]
 
     def x(self, pair: tuple[Value, Value]) -> Elements:
         return self._x(pair[0]), self._x(pair[1])

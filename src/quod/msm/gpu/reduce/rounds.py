@@ -97,6 +97,11 @@ def rounds_of(plan: GpuMsmPlan) -> Iterator[Round]:
 def _round(
     plan: GpuMsmPlan, sources: dict[Vector, int], max_bits: int, target_starts: dict[Vector, int]
 ) -> Round:  # fmt: skip
+    """Return the round that cuts vectors into their halves.
+
+    sources: the index of each vector's first point.
+    target_starts: the index of each final vector's first point in the lines.
+    """
     windows, resident = plan.all_windows, plan.limits.resident_lanes
     pairs = [(source, half) for source in sources for half in source.halves(max_bits)]
     lengths = [1 << (source.bits + source.parts - half.bits) for source, half in pairs]

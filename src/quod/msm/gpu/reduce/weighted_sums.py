@@ -167,6 +167,7 @@ class Line:
 
     @classmethod
     def of(cls, k: Builder, number: Value, shape: LineShape) -> Line:
+        """Return line `number` of a launch."""
         bits, kept, parts = shape.bits, shape.kept, shape.parts
         exists = number < shape.lines
         one = k.constant(1, types.u32)

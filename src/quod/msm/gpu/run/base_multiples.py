@@ -200,6 +200,7 @@ class _Recorder:
         )
 
     def _weierstrass(self, points_slice: _Slice, points: Array) -> None:
+        """Record all copies of a slice, as affine points."""
         source = self._bases_of_slice(points_slice, 0)
         self._recording.upload(points, source, label="bases")
         for copy in range(1, self._plan.copies):
@@ -208,6 +209,10 @@ class _Recorder:
             source = target
 
     def _edwards(self, points_slice: _Slice, points: Array, affine: list[Buffer]) -> None:
+        """Record all copies of a slice, in the Edwards form.
+
+        affine: memory for two copies as affine Weierstrass points.
+        """
         source, target = (
             copy_memory.slice(0, points_slice.count * 2 * self._element) for copy_memory in affine
         )

@@ -198,6 +198,7 @@ class BinaryScalarMsm:
     def _record_ones(
         self, recording: RecordingStream, scalar_split: ScalarSplit, bases: Buffer, arena: Arena
     ) -> RecordedMsm:
+        """Record the sum of the bases whose scalar is 1, in equal chunks."""
         plan, device = self._ones_plan, self.device
         chunks, sums, scratch, lines = self._allocate_ones(arena)
         lanes = max(plan.max_chunks, plan.all_buckets + 1)
@@ -220,6 +221,7 @@ class BinaryScalarMsm:
         self, recording: RecordingStream, scalar_split: ScalarSplit, scalars: Buffer, bases: Buffer,
         arena: Arena,
     ) -> RecordedMsm:  # fmt: skip
+        """Record the MSM of the scalars above 1, which are gathered first."""
         plan, device, capacity = self._others_plan, self.device, self.room
         words, base_indices, buffers = self._allocate_others(arena)
         gather = device.compile(split.gather_scalars, indexed=scalar_split.indices is not None)

@@ -220,6 +220,7 @@ class GpuEngine:
         return self._new_session(count, vectors, options)
 
     def _new_session(self, count: int, vectors: int, options: MsmOptions | None) -> Session:
+        """Record an MSM of this shape; raise DeviceError if it exceeds the memory budget."""
         device, resident = self.device, self.resident
         self._check(count, self.peak_bytes(count, vectors, options))
         scalar_bytes = SCALAR_BYTES * vectors * count

@@ -144,6 +144,7 @@ class GpuTable:
     def _multiply_chunk(
         self, count: int, scalar_memory: Buffer, affine: Buffer, scratch: tuple[Buffer, Buffer]
     ) -> None:
+        """Multiply the point by `count` scalars, and write affine points."""
         device, (extended, prefixes) = self._device, scratch
         workgroups = -(-count // device.lanes)
         device.launch(self._multiply, workgroups, count, self._table, scalar_memory, extended)

@@ -150,6 +150,7 @@ class ResidentMsm:
         return with_batch(plan, count, batch)
 
     def _other_plan(self, count: int, options: MsmOptions) -> GpuMsmPlan:
+        """Return a plan for options other than those of the bases; see `plan`."""
         if (self.options.precompute_factor or 1) > 1:
             raise InputError(
                 "bases with precomputed multiples keep the options that they were made with"
@@ -261,6 +262,7 @@ class ResidentMsm:
         self, recording: RecordingStream, plan: GpuMsmPlan, scalars: Buffer,
         indices: Buffer | None, stride: int, workspace: Workspace, flag: Buffer | None = None,
     ) -> MsmBuffers:  # fmt: skip
+        """Record an MSM over a single buffer of bases up to its bucket sums; return its arrays."""
         (bases,) = self.blocks[:1]
         if indices is None:
             scalars = _addressed_slice(scalars, 0, plan.count, plan.batch, stride)
