@@ -167,6 +167,7 @@ class NttPlan:
             self._inverse(data, batch, ordering, shift, scale)
 
     def _inverse(self, data: Data, batch: int, ordering: Ordering, shift: int, scale: int) -> None:
+        """Compute `inverse` on a CPU, times `scale`."""
         p = self.modulus.value
         root, inverse_shift = pow(self.generator, -1, p), pow(shift, -1, p)
         if ordering == "NR":

@@ -175,6 +175,7 @@ class LagrangeLevels:
                 self._launch(point_doubles, 1 << (level - 1), scaled, scaled)
 
     def _transform(self, source: Buffer, work: Buffer, level: int) -> Words:
+        """Return the transform of 2**level points, affine and in bit-reversed order."""
         stage_input = source
         for stage in range(level):
             half, blocks = 1 << (level - stage - 1), 1 << stage

@@ -166,6 +166,10 @@ def _difference_weights(plan: NttPlan, c_scale: int, d_scale: int) -> tuple[int,
 
 
 def _coefficients_on_cpu(plan: NttPlan, evaluations: Data, out: Data) -> None:
+    """Compute `quotient_coefficients`.
+
+    The last element of each result is computed again here, to detect launches that did not run.
+    """
     modulus, size, shift, device = plan.modulus, plan.size, _coset_shift(plan), plan.device
     check_data(evaluations, modulus, plan.log2_size, 3)
     check_data(out, modulus, plan.log2_size, 1)
@@ -208,6 +212,7 @@ def _coset_shift(plan: NttPlan) -> int:
 
 
 def _scalars_on_cpu(plan: NttPlan, evaluations: Data, out: Data) -> None:
+    """Compute `coset_quotient`."""
     modulus, size, p = plan.modulus, plan.size, plan.modulus.value
     check_data(out, modulus, plan.log2_size, 1)
     plan.inverse(evaluations, batch=3, ordering="NR", scaled=False)

@@ -56,6 +56,7 @@ class Butterflies:
     def _butterfly(
         self, a: Element, b: Element, level: int, position: int
     ) -> tuple[Element, Element]:
+        """Return a + T*b and a - T*b, or descending a + b and T*(a - b), for the twiddle T."""
         factor, ascending = self._factor(level, position), self.direction == "ascending"
         negated = False
         if factor is not None and self.f.is_shorter_negated(factor):
