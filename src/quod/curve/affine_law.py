@@ -99,6 +99,7 @@ class AffineGroup(Generic[C]):
         return x3, y3, f.scale(f.multiply(y, z), 2)
 
     def _add_affine(self, left: tuple[C, C, C], right: tuple[C, C]) -> tuple[C, C, C]:
+        """Return left + right for a right point that is not infinity."""
         f = self.field
         x1, y1, z1 = left
         if z1 == f.zero:

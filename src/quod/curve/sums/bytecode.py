@@ -211,6 +211,7 @@ class ElementMachine:
             self._step(_Decoder(self, code, program))
 
     def _step(self, decoder: _Decoder) -> None:
+        """Compute the step that the decoder has decoded."""
         k, size = self.k, self.words
         if self._degree == 1:
             no_offset = k.constant(0, types.u32)
@@ -277,6 +278,7 @@ class _Decoder:
     def _factor(
         self, factors: Sequence[Factor], field: int, flag: int, word_offset: Value
     ) -> Element:
+        """Compute a coefficient of the factor whose slots are in `field` and whose flags at `flag`."""
         machine, base = self._machine, self._machine.base
         value = machine.read(self._slot(field) + word_offset)
         if any(factor.doubled for factor in factors):
