@@ -308,6 +308,7 @@ def _list_pieces(points: Mapping[str, Words], name: str, group: int) -> list[byt
 
 
 def _bytes(points: Words, name: str, group: int) -> bytes:
+    """Return points in the form of the file; raise InputError for invalid ones."""
     fq = CURVE.fq
     shape = (2, fq.words) if group == 1 else (2, 2, fq.words)
     if points.dtype != np.uint32 or points.shape[1:] != shape:

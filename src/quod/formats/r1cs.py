@@ -265,6 +265,7 @@ class R1cs:
         section: SectionReader,
         start: int,
     ) -> None:
+        """Raise InputError for a wire that does not exist, or a coefficient that is not below p."""
         out_of_range = column >= self.wires
         if out_of_range.any():
             bad_term = int(out_of_range.argmax())
@@ -362,6 +363,7 @@ def r1cs_writer(**system: Unpack[System]) -> Callable[[BinaryIO], None]:
 
 
 def _check_matrix(name: str, matrix: SparseMatrix, rows: int, wires: int, fr: Modulus) -> None:
+    """Raise InputError unless a matrix has this shape and valid arrays."""
     for part in ("row_ptr", "column", "value"):
         if plain_array(f"{name}.{part}", getattr(matrix, part)).ndim != 1 + (part == "value"):
             raise InputError(f"{name}.{part} must be a {'matrix' if part == 'value' else 'vector'}")

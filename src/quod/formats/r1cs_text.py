@@ -100,6 +100,7 @@ def _terms(matrix: SparseMatrix, row: int) -> Terms:
 
 
 def _sum(terms: Terms, names: Mapping[int, str], prime: int) -> str:
+    """Return the text of a linear combination; ``0`` without terms."""
     text = ""
     for wire, value in terms:
         signed_value = signed(value, prime)

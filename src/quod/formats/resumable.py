@@ -150,6 +150,7 @@ class Parts:
         return self._inputs.identity()
 
     def _append(self, lines: list[dict[str, Any]]) -> None:
+        """Append lines to the journal; a new one begins with the identity of the inputs."""
         assert self._journal is not None
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         if not self.has_journal:

@@ -255,6 +255,7 @@ def _each(
 
 
 def _proof(reader: _Reader, value: Any, curve: str | None) -> ProofJson:
+    """Return a proof from its parsed JSON; `curve` is that of the verifying key, if known."""
     document = reader.document(value, PROOF)
     if "curve" in document:
         proof_curve = reader.curve(document)

@@ -121,6 +121,7 @@ class MetadataReader:
         return np.frombuffer(reader.take(count * dtype.itemsize, what), dtype)
 
     def _truths(self, count: int) -> NDArray[np.uint8]:
+        """Read `count` booleans as bytes, which must be 0 or 1."""
         start = self._reader.offset
         truths = np.frombuffer(self._reader.take(count, f"{count} truth values"), np.uint8)
         wrong = np.flatnonzero(truths > 1)
@@ -132,6 +133,7 @@ class MetadataReader:
         return truths
 
     def _texts(self, count: int) -> GgufStrings:
+        """Read `count` strings of an array, without decoding them."""
         reader, start = self._reader, self._reader.offset
         if count > reader.remaining // _U64.size:
             reader.fail(
