@@ -278,7 +278,7 @@ class _Decoder:
     def _factor(
         self, factors: Sequence[Factor], field: int, flag: int, word_offset: Value
     ) -> Element:
-        """Compute a coefficient of the factor whose slots are in `field` and whose flags at `flag`."""
+        """Compute a coefficient of the factor with its slots in `field` and its flags at `flag`."""
         machine, base = self._machine, self._machine.base
         value = machine.read(self._slot(field) + word_offset)
         if any(factor.doubled for factor in factors):
