@@ -87,16 +87,19 @@ class AffineGroup(Generic[C]):
     def _double(self, point: tuple[C, C, C]) -> tuple[C, C, C]:
         f = self.field
         x, y, z = point
-        a, b = f.square(x), f.square(y)
-        four_x_b = f.scale(f.multiply(x, b), 4)
-        tangent = f.scale(a, 3)
+        x_squared, y_squared = f.square(x), f.square(y)
+        four_xyy = f.scale(f.multiply(x, y_squared), 4)
+        tangent = f.scale(x_squared, 3)
         if self.a != f.zero:
             tangent = f.add(tangent, f.multiply(self.a, f.square(f.square(z))))
-        x3 = f.subtract(f.square(tangent), f.scale(four_x_b, 2))
-        y3 = f.subtract(f.multiply(tangent, f.subtract(four_x_b, x3)), f.scale(f.square(b), 8))
+        x3 = f.subtract(f.square(tangent), f.scale(four_xyy, 2))
+        y3 = f.subtract(
+            f.multiply(tangent, f.subtract(four_xyy, x3)), f.scale(f.square(y_squared), 8)
+        )
         return x3, y3, f.scale(f.multiply(y, z), 2)
 
     def _add_affine(self, left: tuple[C, C, C], right: tuple[C, C]) -> tuple[C, C, C]:
+        """Return left + right for a right point that is not infinity."""
         f = self.field
         x1, y1, z1 = left
         if z1 == f.zero:
@@ -121,8 +124,8 @@ class AffineGroup(Generic[C]):
         if z == f.zero:
             return None
         inverse = f.invert(z)
-        squared = f.square(inverse)
-        return f.multiply(x, squared), f.multiply(y, f.multiply(squared, inverse))
+        inverse_squared = f.square(inverse)
+        return f.multiply(x, inverse_squared), f.multiply(y, f.multiply(inverse_squared, inverse))
 
 
 def plain_point(value: Any, degree: int, name: str, number: int | None = None) -> Any:

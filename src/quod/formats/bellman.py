@@ -164,11 +164,13 @@ class _Parts:
         return SectionReader(self._path, name, self._data, self.offset, remaining)
 
     def single(self, name: str, group: int) -> None:
+        """Read a single point."""
         section = self.section(name)
         self._points(section, name, 1, group)
         self.points[name] = self.points[name][0]
 
     def list(self, name: str, group: int) -> None:
+        """Read a list: its count, then its points."""
         section = self.section(name)
         count = _count(section, f"the count of {name}")
         self._points(section, name, count, group)
@@ -306,6 +308,7 @@ def _list_pieces(points: Mapping[str, Words], name: str, group: int) -> list[byt
 
 
 def _bytes(points: Words, name: str, group: int) -> bytes:
+    """Return points in the form of the file; raise InputError for invalid ones."""
     fq = CURVE.fq
     shape = (2, fq.words) if group == 1 else (2, 2, fq.words)
     if points.dtype != np.uint32 or points.shape[1:] != shape:

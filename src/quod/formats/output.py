@@ -215,6 +215,7 @@ def mode_of(target: str) -> int | None:
 
 
 def _create(temporary: str, mode: int | None, permissions: int) -> BinaryIO:
+    """Create a file with the permissions of `mode`, or `permissions` less the umask if None."""
     # os.open, not tempfile, so that a new file has the permissions of the user's umask. The file is
     # readable because writers of large files may map it to read what they have written.
     descriptor = os.open(temporary, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, permissions)
@@ -233,6 +234,7 @@ def _write_content(file: BinaryIO, content: Content) -> None:
 
 
 def flush_directory(directory: str) -> None:
+    """Flush a directory's entries to the disk, if its file system can."""
     # The renames have happened; a file system that cannot flush a directory is not an error.
     with contextlib.suppress(OSError):
         descriptor = os.open(directory, os.O_RDONLY)

@@ -203,7 +203,7 @@ class R1cs:
         # Before entry e, which is in combination i, there are i + 1 counts and e entries.
         combination = np.repeat(np.arange(len(lengths)), lengths)
         offsets = np.arange(len(combination)) * stride + combination + 1
-        matrix_index = combination % 3
+        matrix_of_entry = combination % 3
         # All windows of `stride` words of the section; some of them are the entries.
         entries = (
             np.lib.stride_tricks.sliding_window_view(words, stride)
@@ -211,12 +211,12 @@ class R1cs:
             else np.empty((0, stride), dtype=np.uint32)
         )
         matrices = []
-        for matrix in range(3):
-            entry_offsets = offsets[matrix_index == matrix]
+        for matrix_index in range(3):
+            entry_offsets = offsets[matrix_of_entry == matrix_index]
             matrix_entries = entries[entry_offsets]
             column, value = matrix_entries[:, 0], matrix_entries[:, 1:]
             self._check_entries(column, value, entry_offsets, section, start)
-            row_ptr = np.concatenate(([0], np.cumsum(lengths[matrix::3]))).astype(np.int64)
+            row_ptr = np.concatenate(([0], np.cumsum(lengths[matrix_index::3]))).astype(np.int64)
             matrices.append(
                 SparseMatrix(row_ptr, np.ascontiguousarray(column), np.ascontiguousarray(value))
             )
@@ -265,13 +265,14 @@ class R1cs:
         section: SectionReader,
         start: int,
     ) -> None:
+        """Raise InputError for a wire that does not exist, or a coefficient that is not below p."""
         out_of_range = column >= self.wires
         if out_of_range.any():
-            first = int(out_of_range.argmax())
+            bad_term = int(out_of_range.argmax())
             section.fail(
-                f"a term is for wire {column[first]} of {self.wires}; "
+                f"a term is for wire {column[bad_term]} of {self.wires}; "
                 "the file is damaged, compile the circuit again",
-                start + 4 * int(entry_offsets[first]),
+                start + 4 * int(entry_offsets[bad_term]),
             )
         bad_index = first_at_or_above(value, self.fr)
         if bad_index is not None:
@@ -362,6 +363,7 @@ def r1cs_writer(**system: Unpack[System]) -> Callable[[BinaryIO], None]:
 
 
 def _check_matrix(name: str, matrix: SparseMatrix, rows: int, wires: int, fr: Modulus) -> None:
+    """Raise InputError unless a matrix has this shape and valid arrays."""
     for part in ("row_ptr", "column", "value"):
         if plain_array(f"{name}.{part}", getattr(matrix, part)).ndim != 1 + (part == "value"):
             raise InputError(f"{name}.{part} must be a {'matrix' if part == 'value' else 'vector'}")

@@ -77,8 +77,8 @@ def r1cs_to_json(r1cs: R1cs, file: BinaryIO) -> None:
     )
     write_json_list(file, "constraints", (json.dumps(row, indent=1) for row in rows))
     write_json_list(file, "map", map(str, r1cs.wire_labels.tolist()))
-    for empty in ("customGates", "customGatesUses"):
-        write_json_list(file, empty, iter(()))
+    for list_name in ("customGates", "customGatesUses"):
+        write_json_list(file, list_name, iter(()))
     file.write(b"\n}")
 
 
@@ -100,6 +100,7 @@ def _terms(matrix: SparseMatrix, row: int) -> Terms:
 
 
 def _sum(terms: Terms, names: Mapping[int, str], prime: int) -> str:
+    """Return the text of a linear combination; ``0`` without terms."""
     text = ""
     for wire, value in terms:
         signed_value = signed(value, prime)

@@ -150,6 +150,7 @@ class Parts:
         return self._inputs.identity()
 
     def _append(self, lines: list[dict[str, Any]]) -> None:
+        """Append lines to the journal; a new one begins with the identity of the inputs."""
         assert self._journal is not None
         flags = os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC | os.O_NOFOLLOW
         if not self.has_journal:
@@ -170,14 +171,14 @@ class Parts:
         self.has_journal = True
 
     def _digest(self, offset: int, length: int) -> str:
-        state = hashlib.blake2b()
+        hasher = hashlib.blake2b()
         while length:
             data = os.pread(self.file.fileno(), min(length, _CHUNK_BYTES), offset)
             if not data:
                 return ""
-            state.update(data)
+            hasher.update(data)
             offset, length = offset + len(data), length - len(data)
-        return state.hexdigest()
+        return hasher.hexdigest()
 
 
 def expect(path: Path) -> None:
@@ -323,11 +324,13 @@ def _blocked_error(name: str, path: str) -> OutputError:
 
 
 def _is_owned(descriptor: int) -> bool:
+    """Return whether an open file is a regular file of the user without another hard link."""
     status = os.fstat(descriptor)
     return stat.S_ISREG(status.st_mode) and status.st_uid == os.geteuid() and status.st_nlink == 1
 
 
 def _is_at(path: str, file: BinaryIO) -> bool:
+    """Return whether a path still names an open file."""
     try:
         return os.path.samestat(os.lstat(path), os.fstat(file.fileno()))
     except FileNotFoundError:

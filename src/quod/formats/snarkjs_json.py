@@ -153,6 +153,7 @@ class _Reader:
         return (x, y) if self._affine(z == (1, 0), infinity, key) else None
 
     def _affine(self, is_one: bool, infinity: bool, key: str) -> bool:
+        """Return whether z is 1; raise InputError if the point is not infinity either."""
         if not is_one and not infinity:
             self.fail(
                 f"{key}[2]",
@@ -243,6 +244,7 @@ def parse_publics(
 def _each(
     values: Sequence[Any], name: str, read: Callable[[_Reader, Any], T]
 ) -> list[T | InputError]:
+    """Read each value; the error of a malformed one takes its place."""
     parsed: list[T | InputError] = []
     for index, value in enumerate(values):
         try:
@@ -253,6 +255,7 @@ def _each(
 
 
 def _proof(reader: _Reader, value: Any, curve: str | None) -> ProofJson:
+    """Return a proof from its parsed JSON; `curve` is that of the verifying key, if known."""
     document = reader.document(value, PROOF)
     if "curve" in document:
         proof_curve = reader.curve(document)

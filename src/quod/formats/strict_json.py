@@ -115,6 +115,7 @@ def parse_json(
             parse_float=refuser("a fraction"),
             parse_int=integer or parse_integer,
         )
+        # Encoding raises UnicodeEncodeError for half of a pair of surrogates.
         if _SURROGATE.search(data):
             json.dumps(document, ensure_ascii=False).encode()
         return document
@@ -150,20 +151,20 @@ def _check_size(data: bytes, kind: JsonKind, refuse: Callable[[str, int], NoRetu
     """
     # The same length, without escaped quotes.
     unescaped = data.replace(rb"\\", b"  ").replace(rb"\"", b"  ")
-    inside, depth, values = False, 0, 1
+    in_string, depth, values = False, 0, 1
     for start in range(0, len(unescaped), _STEP):
         chunk = np.frombuffer(unescaped, np.uint8, min(_STEP, len(unescaped) - start), start)
-        quoted = np.logical_xor.accumulate(chunk == _QUOTE) ^ inside
-        inside = bool(quoted[-1])
-        steps = np.where(quoted, np.int32(0), _DEPTH[chunk])
-        depths = depth + np.cumsum(steps, dtype=np.int32)
+        quoted = np.logical_xor.accumulate(chunk == _QUOTE) ^ in_string
+        in_string = bool(quoted[-1])
+        depth_changes = np.where(quoted, np.int32(0), _DEPTH[chunk])
+        depths = depth + np.cumsum(depth_changes, dtype=np.int32)
         depth = int(depths[-1])
         if (depths > _MAX_DEPTH).any():
             refuse(
                 "is nested too deeply; check that this is the right file",
                 start + int((depths > _MAX_DEPTH).argmax()),
             )
-        values += int((steps > 0).sum()) + int(((chunk == _COMMA) & ~quoted).sum())
+        values += int((depth_changes > 0).sum()) + int(((chunk == _COMMA) & ~quoted).sum())
         if values > kind.max_values:
             refuse(
                 f"has more values than the limit for {kind.what} "

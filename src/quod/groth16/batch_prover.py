@@ -80,9 +80,9 @@ class PendingBatch:
 
     def verdicts(self, proofs: Sequence[Proof]) -> list[Verdict]:
         """Return the verifier's verdicts on proofs, one for each of `proof_inputs`."""
-        verifying = self.key.self_check_key
+        verifying_key = self.key.self_check_key
         return verify_batch(
-            (verifying, proof_input.public, proof)
+            (verifying_key, proof_input.public, proof)
             for proof_input, proof in zip(self.proof_inputs, proofs, strict=True)
         )
 
@@ -101,21 +101,22 @@ class PendingBatch:
         with self._resources:
             sums: dict[str, Any] = self._sums.early()
             r_delta, rs_delta, s_delta = sums["multiples_of_delta"]
-            # Independent additions share a launch.
+            # As in `quod.groth16.prover`: A' = alpha + sum A, B' = beta + sum B1, A = A' + r*delta,
+            # C = sum C + sum H + s*A' + r*B' + r*s*delta. Independent additions share a launch.
             alpha_beta = np.repeat(from_points(g1, [key.alpha_g1, key.beta_g1]), count, axis=0)
             a_and_b1 = self._add(
                 0, alpha_beta, np.concatenate([sums["A"][:count], sums["B1"][:count]])
             )
             b_sum = self._add(1, _copies(g2, key.beta_g2, count), sums["B2"][:count])
             b = self._add(1, b_sum, s_delta)
-            factors = [proof_input.s for proof_input in self.proof_inputs] + [
+            s_and_r = [proof_input.s for proof_input in self.proof_inputs] + [
                 proof_input.r for proof_input in self.proof_inputs
             ]
-            scaled = self._multiply(0, a_and_b1, factors)
+            s_a_and_r_b = self._multiply(0, a_and_b1, s_and_r)
             a, blinding_term = np.split(
                 self._add(
-                    0, np.concatenate([a_and_b1[:count], scaled[:count]]),
-                    np.concatenate([r_delta, scaled[count:]]),
+                    0, np.concatenate([a_and_b1[:count], s_a_and_r_b[:count]]),
+                    np.concatenate([r_delta, s_a_and_r_b[count:]]),
                 ), 2,
             )  # fmt: skip
             last_sums: dict[str, Any] = self._sums.last()
@@ -212,8 +213,8 @@ class _Shared:
 class BatchedProof:
     """A `PendingProof` of a batch, which is computed and verified as a whole.
 
-    One thread may finish all proofs of a batch in turn, because they share their results. Single
-    proofs wait for buffers of the key, which other unfinished proofs may hold.
+    One thread may finish all proofs of a batch in turn, because they share their buffers. A thread
+    with several single proofs could wait for buffers that its other unfinished proofs hold.
     """
 
     def __init__(self, shared: _Shared, index: int) -> None:

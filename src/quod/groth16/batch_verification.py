@@ -1,7 +1,8 @@
 """Batch verification: one final exponentiation for many proofs; bisection finds the invalid ones.
 
-With a random z_i for each proof, X_i the sum of its public inputs times the IC of its key, and the
-sums over the proofs of a key:
+With a random z_i for each proof, and X_i its key's IC_0 plus the sum of its public inputs times the
+other IC, valid proofs satisfy the equation below. The first product is over all proofs, and each
+sum is over the proofs of one key:
 
     product of e(z_i*A_i, B_i) * product over keys of
         e(-sum of z_i*X_i, gamma) * e(-sum of z_i*C_i, delta) * e(-sum of z_i*alpha, beta) = 1
@@ -239,8 +240,8 @@ class _Batch:
                 [block for block in failing if len(block) > 1],
                 len(failing),
             )
-            max_fail = failing_count == tested >= _MIN_TESTED_BLOCKS
-            if max_fail or all(len(block) <= _SMALL_BLOCK for block in failing):
+            all_failed = failing_count == tested >= _MIN_TESTED_BLOCKS
+            if all_failed or all(len(block) <= _SMALL_BLOCK for block in failing):
                 singles = [range(position, position + 1) for block in failing for position in block]
                 return invalid | {block[0] for block in self._failing_blocks(singles)}
             halves = [(block[: len(block) // 2], block[len(block) // 2 :]) for block in failing]
@@ -297,6 +298,7 @@ class _Batch:
             columns = zip(
                 *([1, *self.members[position].inputs] for position in positions), strict=True
             )
+            # The column of ones gives the scalar of IC_0, which is that of alpha, too.
             scalars = [-sum(map(operator.mul, weights, column)) % r for column in columns]
             sums += [(key.ic, scalars), ((key.alpha_g1,), scalars[:1])]
         combined = iter(sums_of_multiples(self._device, self._g1, sums))

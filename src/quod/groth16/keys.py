@@ -44,7 +44,8 @@ class ProvingKey:
 
     `curve`, `variables`, `public` and `constraints` describe the circuit; `digest` is the BLAKE2b
     of the curve, alpha, beta, gamma, delta and IC, independent of the rest of the file. Threads may
-    share a key: their proofs are computed one after another, each with the whole device.
+    share a key: without `lanes`, their proofs are computed one after another, each with the whole
+    device.
     """
 
     def __init__(
@@ -64,9 +65,9 @@ class ProvingKey:
         memory_budget: bytes of each device's memory; default: the device's budget.
         lanes: number of proofs that a GPU computes concurrently, for small circuits; CPUs and
             WebGPU compute one at a time.
-        max_batch: the largest batch of witnesses, used if one proof does not fill the device: a
-            power of two of at most 32. Default: the size that fills the device. 1 turns batches
-            off and saves their memory.
+        max_batch: the largest batch of witnesses, used if one proof does not fill the device: at
+            most 32, rounded down to a power of two. Default: the size that fills the device. 1
+            turns batches off and saves their memory.
         devices: GPUs that share each proof instead of one `device`; each holds a share of the
             bases.
         """

@@ -1,4 +1,4 @@
-"""Operations of key generation on arrays of field elements: Lagrange polynomials, linear sums.
+"""Operations of key generation on arrays of field elements: Lagrange polynomials, weighted sums.
 
 The kernels evaluate all Lagrange polynomials of a domain at a point, scale arrays and add them.
 """
@@ -18,7 +18,8 @@ from quod.kernel import U32, U64, Builder, Pointer, kernel
 # The least number of elements that share one inversion.
 _MIN_BATCH = 64
 
-# The number of batches for which the host computes the first element; enough to fill any GPU.
+# About the largest number of batches, for each of which the host computes the first x; enough to
+# fill any GPU.
 _MAX_STARTS = 1 << 17
 
 
@@ -39,6 +40,7 @@ def lagrange_values(
     starts: the x of each instance's first element. An instance computes `batch` consecutive
         elements with one inversion.
     """
+    # `f.carried` propagates carries; `forward.carried` and `backward.carried` are loop values.
     f = prime_field(k, modulus)
     point, root, inverse_root, scale = (f.load(constants, index) for index in range(4))
     instance = k.global_id()
@@ -47,11 +49,13 @@ def lagrange_values(
     with k.if_(begin < end):
         start = (f.carried(f.load(starts, instance)), f.carried(f.one()))
         with k.range(begin, end, carry=start) as forward:
+            # out[i] = the product of point - x over the earlier elements of the batch.
             x, product = forward.carried
             f.store(out, forward.index, product)
             forward.next((f.carried(x * root), f.carried(product * (point - x))))
         next_x, product = forward.results
         state = (f.carried(next_x * inverse_root), f.carried(f.inverse(product) * scale))
+        # Times 1/R, the results are canonical instead of in Montgomery form.
         inverse_radix = f.constant(pow(modulus.montgomery_radix, -1, modulus.value))
         with k.range(begin, end, carry=state) as backward:
             x, inverse = backward.carried

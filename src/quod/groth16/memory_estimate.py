@@ -103,8 +103,8 @@ def device_parts(
     parts["bases and sums"] = memory.nbytes(device) + lane_workspaces
     if not memory.streamed:
         batch_budget = most - sum(parts.values())
-        needed = _batch_bytes(key, device, memory, bases, element, max_batch)
-        if fitting := [nbytes for nbytes in needed if nbytes <= batch_budget]:
+        batch_bytes = _batch_bytes(key, device, memory, bases, element, max_batch)
+        if fitting := [nbytes for nbytes in batch_bytes if nbytes <= batch_budget]:
             parts["batches"] = max(fitting)
     return parts
 

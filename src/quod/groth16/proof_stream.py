@@ -92,9 +92,9 @@ def _in_batches(
 ) -> Iterator[tuple[Proof, list[int]]]:  # fmt: skip
     """Prove batches: one is computed while the host finishes another and verifies a third."""
     host_thread = Background("quod-beside", 1)
-    begin = partial(_begin_group, _Request(key, batches, seed, self_check, host_thread))
+    begin_group = partial(_begin_group, _Request(key, batches, seed, self_check, host_thread))
     groups = _groups(witnesses, batches.most)
-    finished = overlapped(groups, begin, name="quod-proof", ahead=_BATCHES_AHEAD)
+    finished = overlapped(groups, begin_group, name="quod-proof", ahead=_BATCHES_AHEAD)
     try:
         with closing(finished):  # type: ignore[type-var]
             for self_check_of_batch in finished:
@@ -191,8 +191,8 @@ class _Group:
     def _verify(self, proofs: Sequence[Proof]) -> _ProvedBatch:
         """Verify the proofs; return those before the first invalid one, and its error."""
         results: list[tuple[Proof, list[int]]] = []
-        unchecked = [Verdict(True)] * len(proofs)
-        verdicts = self._batch.verdicts(proofs) if self._self_check else unchecked
+        assumed_verdicts = [Verdict(True)] * len(proofs)
+        verdicts = self._batch.verdicts(proofs) if self._self_check else assumed_verdicts
         for index, (proof, verdict) in enumerate(zip(proofs, verdicts, strict=True)):
             try:
                 self._batch.check(index, verdict)

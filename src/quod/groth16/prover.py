@@ -1,7 +1,8 @@
 """The Groth16 prover (Groth, "On the size of pairing-based non-interactive arguments", 2016).
 
-With w the witness, a, b, c and h the bases of the key, and P_i the values on the odd coset of the
-quotient's numerator (the product of the first two R1CS polynomials minus the third):
+With w the witness, a, b, c and h the bases of the key, and P_i the values of the quotient's
+numerator (the product of the first two R1CS polynomials minus the third) on the odd coset (the odd
+powers of a root of unity of twice the domain's order):
 
     A  = alpha + sum of a_i*w_i + r*delta
     B  = beta + sum of b_i*w_i + s*delta                           in G2
@@ -144,8 +145,8 @@ class ProofInput:
         """Return a witness's proof input, or a witness file's; raises as `ProvingKey.prove`."""
         fr = key.zkey.fr
         with or_null(timeline).stage("witness"):
-            fits = functools.partial(_check_fits, key)
-            source = witness if isinstance(witness, Witness) else Witness.open(witness, check=fits)
+            check = functools.partial(_check_fits, key)
+            source = witness if isinstance(witness, Witness) else Witness.open(witness, check=check)
             values, first_values = _values(key, source)
             public = words_to_integers(fr, first_values[1:])
         seed_input = first_values if seed is None else source.values

@@ -143,6 +143,7 @@ def generate_key(
     timeline = or_null(timeline)
     with timeline.stage("read constraints"):
         system = R1cs.open(r1cs)
+        # The property parses them on first access.
         _ = system.matrices
     key = make_key(system, seed, device=device, timeline=timeline)
     with timeline.stage("write key"):

@@ -67,6 +67,8 @@ class Verification:
 
     `VerifyingKey.begin` returns one. Call `start` with A and B, then `finish` with C; both check
     points as `VerifyingKey.verify` does, and raise the same errors.
+
+    inputs: the point IC_0 + sum of x_i * IC_i.
     """
 
     def __init__(self, key: VerifyingKey, inputs: G1Point) -> None:
@@ -344,6 +346,7 @@ class VerifyingKey:
         return list(points.values())
 
     def _check_key(self, path: str | None) -> None:
+        """Raise InputError for a point of the key that is malformed, or infinity outside IC."""
         for name, point in (
             ("vk_alpha_1", self.alpha_g1),
             ("vk_beta_2", self.beta_g2),
@@ -371,6 +374,10 @@ class VerifyingKey:
         advice: str,
         path: str | None,
     ) -> None:
+        """Raise InputError for a coordinate not below q, and a point outside the group.
+
+        names: the name of each point in messages; advice: their end.
+        """
         group = self._group(degree)
         law, q = affine_group(group), group.coordinates.value
         for name, point in zip(names, points, strict=True):

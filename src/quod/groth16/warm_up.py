@@ -26,17 +26,17 @@ def compile_checks(device: HostDevice, curve: str, groups: tuple[Group, Group]) 
     if device.threads == 1:
         return
     g1, g2 = groups
-    words = g1.scalars.bytes // 8
+    scalar_words = g1.scalars.bytes // 8
     loops, _ = miller_kernel(device, _PAIRS)
     final, final_lanes = final_kernel(device)
     background = Background("quod-ahead", _THREADS)
     for definition, lanes, static in (
         (loops, None, {"curve": curve}),
         (final, final_lanes, {"curve": curve}),
-        (curve_multiply, None, {"group": g2, "scalar_words": words}),
+        (curve_multiply, None, {"group": g2, "scalar_words": scalar_words}),
         (curve_check, None, {"group": g2, "subgroup": True}),
         (curve_normalise, None, {"group": g2}),
-        (curve_multiply, None, {"group": g1, "scalar_words": words}),
+        (curve_multiply, None, {"group": g1, "scalar_words": scalar_words}),
         (curve_normalise, None, {"group": g1}),
     ):
         if not device.has(definition, lanes=lanes, **static):

@@ -197,15 +197,15 @@ def affine_ints(group: Group, words: Array) -> AffineInts:
     if not words.any():
         return None
     modulus = group.coordinates
-    size = modulus.bytes
+    coordinate_bytes = modulus.bytes
     data = words.tobytes()
-    numbers = [
-        modulus.from_montgomery(int.from_bytes(data[start : start + size], "little"))
-        for start in range(0, len(data), size)
+    coordinates = [
+        modulus.from_montgomery(int.from_bytes(data[start : start + coordinate_bytes], "little"))
+        for start in range(0, len(data), coordinate_bytes)
     ]
     if group.degree == 1:
-        return numbers[0], numbers[1]
-    return (numbers[0], numbers[1]), (numbers[2], numbers[3])
+        return coordinates[0], coordinates[1]
+    return (coordinates[0], coordinates[1]), (coordinates[2], coordinates[3])
 
 
 def msm(

@@ -70,11 +70,11 @@ def list_table_entries(
         entry_index = loop.carried
         digit = stored[loop.index * count + i]
         negative = digit >= 0x8000
-        size = k.select(negative, 0x10000 - digit, digit)
-        with k.if_(size != 0):
+        magnitude = k.select(negative, 0x10000 - digit, digit)
+        with k.if_(magnitude != 0):
             sign = k.select(negative, k.constant(SIGN_BIT, types.u32), 0)
-            entries[entry_index] = (loop.index * half + (size - 1)) | sign
-        loop.next(entry_index + k.minimum(size, 1))
+            entries[entry_index] = (loop.index * half + (magnitude - 1)) | sign
+        loop.next(entry_index + k.minimum(magnitude, 1))
     starts[i] = start
     lengths[i] = loop.results - start
 
@@ -158,6 +158,7 @@ class _HostTable:
         return results
 
     def _multiply(self, scalars: Words) -> Words:
+        """Compute `multiply` for one chunk of scalars."""
         device, group, shape, count = self.device, self.group, self._shape, len(scalars)
         stored = np.empty(shape.windows * count, np.uint16)
         overflow = np.zeros(1, np.uint32)
@@ -203,6 +204,7 @@ def _shape_for(group: Group, count: int) -> _Shape:
 
 def _table(device: AnyDevice, group: Group, base: Words, shape: _Shape) -> Array:
     """Return the 64-bit words of all entries.
+
     An entry is the sum of two multiples of its window's base: by the low bits of the digit (1 to
     `low_count`) and by the high bits.
     """

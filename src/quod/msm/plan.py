@@ -107,6 +107,8 @@ class MsmPlan(WindowPlan):
         line_chunks = lines + 2 * segments // self.chunk_length
         point_bytes = 8 * self.group.point_words
         tables = 4 * self.sort_parts(threads) + 48
+        # Per entry, a digit of 2 bytes and a base index; per segment, counters and tables; per
+        # chunk, a point and three table columns.
         return (
             6 * self.entries
             + tables * segments
@@ -134,9 +136,9 @@ def plan_msm(group: Group, count: int, options: MsmOptions, batch: int = 1) -> M
     maximum = options.greatest_scalar(group)
 
     def plan(window_bits: int) -> MsmPlan:
-        needed = window_count(maximum, window_bits)
-        windows = -(-needed // min(factor, needed))
-        return MsmPlan(group, count, window_bits, windows, -(-needed // windows), maximum)
+        needed_windows = window_count(maximum, window_bits)
+        windows = -(-needed_windows // min(factor, needed_windows))
+        return MsmPlan(group, count, window_bits, windows, -(-needed_windows // windows), maximum)
 
     def additions(candidate: MsmPlan) -> float:
         buckets_in_use = min(candidate.buckets, 2 * count * candidate.copies)

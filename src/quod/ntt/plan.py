@@ -168,6 +168,7 @@ class NttPlan:
             self._inverse(data, batch, ordering, shift, scale)
 
     def _inverse(self, data: Data, batch: int, ordering: Ordering, shift: int, scale: int) -> None:
+        """Compute `inverse` on a CPU, times `scale`."""
         p = self.modulus.value
         root, inverse_shift = pow(self.generator, -1, p), pow(shift, -1, p)
         if ordering == "NR":
@@ -305,9 +306,11 @@ class NttPlan:
         if isinstance(data, np.ndarray):
             from quod.ntt.sums import bring_back
 
-            runs = host_bytes(data).view(np.uint32).reshape(batch, self.size, self.modulus.words)
+            transforms = (
+                host_bytes(data).view(np.uint32).reshape(batch, self.size, self.modulus.words)
+            )
             bring_back(
-                self.device, self.modulus, buffer, runs, inverse=way == "inverse",
+                self.device, self.modulus, buffer, transforms, inverse=way == "inverse",
                 ordering=ordering, coset=coset, scaled=scaled,
             )  # fmt: skip
 
@@ -353,6 +356,7 @@ class NttPlan:
         *,
         last: bool,
     ) -> None:
+        """Launch a pass; the last one also multiplies by the scale of `tables`."""
         columns = (batch * self.size) >> pass_place.log_rows
         is_static = self.log2_size >= STATIC_FROM and pass_place.log_rows >= _MIN_STATIC_LEVELS
         shape = PassShape(
@@ -362,18 +366,21 @@ class NttPlan:
             scaled=last and tables.scale != 1,
             log_rows=pass_place.log_rows if is_static else None,
         )
-        groups = self._groups(pass_place.log_rows, batch)
+        workgroups = self._groups(pass_place.log_rows, batch)
         scratch = store_of(self.device).scratch(self._scratch_bytes(pass_place.log_rows, batch))
         # In-place results do not show that the pass ran, but the first row of the last workgroup in
         # scratch memory does: no element has all bits set.
-        start, row_bytes = ((groups - 1) << pass_place.log_rows) * self._row_bytes, self._row_bytes
+        start, row_bytes = (
+            ((workgroups - 1) << pass_place.log_rows) * self._row_bytes,
+            self._row_bytes,
+        )
         row = scratch.view(np.uint8)[start : start + row_bytes]
         row.fill(0xFF)
         self.device.launch(
             self.device.compile(
                 transform_pass, lanes=self._lanes, modulus=self.modulus, shape=shape
             ),
-            groups, data, tables.twiddles[pass_place.number],
+            workgroups, data, tables.twiddles[pass_place.number],
             tables.factors, scratch, columns, pass_place.log_rows, pass_place.log_stride,
         )  # fmt: skip
         if (row == 0xFF).all():
@@ -401,6 +408,7 @@ class NttPlan:
 
     def _scale_by_powers(self, data: Data, batch: int, first: int, base: int) -> None:
         lanes, total = self._lanes, batch * self.size
+        # An element whose factor is not 1 shows whether the launch ran.
         index, factor = (0, first) if first != 1 else (1, base)
         factors = factors_by_squaring(self.modulus, first, base, lanes, self.log2_size)
         elements_per_lane = max(1, min(RUN, self.size // lanes))
@@ -424,7 +432,7 @@ class NttPlan:
             lanes = 1
         middle_bits = self.log2_size - 2 * (lanes.bit_length() - 1)
         compiled = self.device.compile(reverse_bits, lanes=lanes, words=self.modulus.words)
-        groups, half_reversal = batch << middle_bits, _reversed_halves(middle_bits)
+        workgroups, half_reversal = batch << middle_bits, _reversed_halves(middle_bits)
         last_transform = self._last_transform(data)
         # Bit reversal leaves all elements in place if there are only two.
         canaries = (
@@ -432,7 +440,7 @@ class NttPlan:
         )
         with checked(self.device, canaries):
             self.device.launch(
-                compiled, groups, data, half_reversal, self.log2_size, 1 << middle_bits
+                compiled, workgroups, data, half_reversal, self.log2_size, 1 << middle_bits
             )
 
     def _last_transform(self, data: Data) -> NDArray[np.uint32]:

@@ -140,9 +140,12 @@ class LagrangeLevels:
     def check_memory(device: AnyDevice, group: Group, top: int) -> None:
         """Raise DeviceError if the largest transform exceeds the device's memory budget."""
         parts = scalar_decomposition(group)
-        words = 2 * 16 * group.field.words + 4 * group.field.words + 16 * group.point_words
-        needed = (words << top) + (2 * parts.count * parts.part_words << top)
-        device.check_budget(f"a transform of 2**{top} points of {group.name}", needed)
+        # Two arrays of extended points, prefix products, and affine points in and out.
+        bytes_per_point = (
+            2 * 16 * group.field.words + 4 * group.field.words + 16 * group.point_words
+        )
+        needed_bytes = (bytes_per_point << top) + (2 * parts.count * parts.part_words << top)
+        device.check_budget(f"a transform of 2**{top} points of {group.name}", needed_bytes)
 
     def run(
         self, points: Words, top: int | None = None, wanted: Collection[int] | None = None
@@ -172,6 +175,7 @@ class LagrangeLevels:
                 self._launch(point_doubles, 1 << (level - 1), scaled, scaled)
 
     def _transform(self, source: Buffer, work: Buffer, level: int) -> Words:
+        """Return the transform of 2**level points, affine and in bit-reversed order."""
         stage_input = source
         for stage in range(level):
             half, blocks = 1 << (level - stage - 1), 1 << stage

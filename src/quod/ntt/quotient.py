@@ -140,16 +140,16 @@ def record_quotient_coefficients(
     plan.record(recording, "inverse", evaluations, batch=3 * batch, ordering="NR")
     ab = evaluations.slice(0, 2 * vector_bytes)
     plan.record(recording, "forward", ab, batch=2 * batch, ordering="RN", coset=shift)
-    groups = -(-size // device.lanes)
+    workgroups = -(-size // device.lanes)
     recording.launch(
-        device.compile(field_multiply, spec=modulus), groups, size, a, b, a,
+        device.compile(field_multiply, spec=modulus), workgroups, size, a, b, a,
         label="a ∘ b", bytes=3 * vector_bytes, modmuls=size,
         multiply_adds=size * product_cost(modulus),
     )  # fmt: skip
     plan.record(recording, "inverse", a, batch=batch, ordering="NR", coset=shift)
     weights = device.upload(from_integers(modulus, _difference_weights(plan, 1, 1)))
     recording.launch(
-        device.compile(quotient_difference, modulus=modulus), groups, c, a, out, weights, size,
+        device.compile(quotient_difference, modulus=modulus), workgroups, c, a, out, weights, size,
         label="quotient", bytes=3 * vector_bytes, modmuls=2 * size,
         multiply_adds=2 * size * product_cost(modulus),
     )  # fmt: skip
@@ -166,6 +166,10 @@ def _difference_weights(plan: NttPlan, c_scale: int, d_scale: int) -> tuple[int,
 
 
 def _coefficients_on_cpu(plan: NttPlan, evaluations: Data, out: Data) -> None:
+    """Compute `quotient_coefficients`.
+
+    The last element of each result is computed again here, to detect launches that did not run.
+    """
     modulus, size, shift, device = plan.modulus, plan.size, _coset_shift(plan), plan.device
     check_data(evaluations, modulus, plan.log2_size, 3)
     check_data(out, modulus, plan.log2_size, 1)
@@ -182,6 +186,7 @@ def _coefficients_on_cpu(plan: NttPlan, evaluations: Data, out: Data) -> None:
     if _last_element(modulus, a) != last_of_a * last_of_b % modulus.value:
         raise not_written(device, "the products of a quotient")
     plan.inverse(a, ordering="NR", coset=shift, scaled=False)
+    # Each unscaled inverse transform multiplies by `size`: once for c, and for d in a, b and a*b.
     factors = _difference_weights(plan, size, size**3)
     last_elements = _last_element(modulus, c), _last_element(modulus, a)
     lanes = lanes_of(device, modulus)
@@ -207,11 +212,13 @@ def _coset_shift(plan: NttPlan) -> int:
 
 
 def _scalars_on_cpu(plan: NttPlan, evaluations: Data, out: Data) -> None:
+    """Compute `coset_quotient`."""
     modulus, size, p = plan.modulus, plan.size, plan.modulus.value
     check_data(out, modulus, plan.log2_size, 1)
     plan.inverse(evaluations, batch=3, ordering="NR", scaled=False)
     plan.forward(evaluations, batch=3, ordering="RN", coset=_coset_shift(plan))
     scale, inverse_radix = pow(size, -1, p), pow(modulus.montgomery_radix, -1, p)
+    # a, b and c are `size` times too large, and the results are not in Montgomery form.
     factors = scale * scale * inverse_radix, -scale * inverse_radix
     weights = from_integers(modulus, factors)
     vector_bytes = size * modulus.bytes

@@ -11,7 +11,8 @@ _MIN_LOG_COLUMNS = 3
 """log2 of the minimum number of columns of a pass if there are several passes: the lanes of a
 vector."""
 
-# log2 of the largest transform in a single pass; the second, if there are as many as lanes.
+# log2 of the largest transform in a single pass; the second, if there are
+# as many transforms as lanes.
 _MAX_SINGLE_PASS = 2 * _MIN_LOG_COLUMNS - 1
 _MAX_SINGLE_PASS_WIDE = 10
 # The levels of the passes above the lowest. `split` takes the first choice with which the lowest

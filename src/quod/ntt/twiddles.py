@@ -171,9 +171,9 @@ def build_column_table(
     for start, levels in steps_of(log_rows):
         first, root = domain.level(log_columns + start + levels - 1)
         bits, rows = log_columns + start, 1 << start
-        groups = -(-rows // RUN) * (columns // lanes)
+        workgroups = -(-rows // RUN) * (columns // lanes)
         device.launch(
-            compiled, groups, table, factors_by_squaring(modulus, first, root, columns, bits),
+            compiled, workgroups, table, factors_by_squaring(modulus, first, root, columns, bits),
             columns, rows, bits, records_before(start), records_before(log_rows),
         )  # fmt: skip
     return table

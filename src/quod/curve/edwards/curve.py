@@ -83,8 +83,8 @@ class EdwardsCurve:
             (x1, y1, z1), (x2, y2, z2) = left, right
             z = z1 * z2 % q
             xx, yy = x1 * x2 % q, y1 * y2 % q
-            cross, squared = d * xx * yy % q, z * z % q
-            low, high = squared - cross, squared + cross
+            cross, z_squared = d * xx * yy % q, z * z % q
+            low, high = z_squared - cross, z_squared + cross
             mixed = (x1 + y1) * (x2 + y2) - xx - yy
             return z * low * mixed % q, z * high * (yy - a * xx) % q, low * high % q
 

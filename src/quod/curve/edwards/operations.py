@@ -80,7 +80,7 @@ def edwards_multiply(
     """
     law, i = EdwardsArithmetic(k, curve), k.global_id()
     window = digit_bits(k, law.neutral())
-    size, digits = 1 << window, 64 // window
+    size, digits_per_word = 1 << window, 64 // window
     table = InstanceTable(k, law.neutral(), size) if window > 1 else None
     with k.if_(i < count):
         if table is not None:
@@ -88,12 +88,12 @@ def edwards_multiply(
             with k.range(0, size, carry=law.neutral()) as filling:
                 table.store(filling.index, filling.carried)
                 filling.next(law.carried(law.add(filling.carried, point)))
-        with k.range(0, scalar_words * digits, carry=law.neutral()) as loop:
-            digit_index = (scalar_words * digits - 1) - loop.index
+        with k.range(0, scalar_words * digits_per_word, carry=law.neutral()) as loop:
+            digit_index = (scalar_words * digits_per_word - 1) - loop.index
             word = scalars[
-                i.cast(types.u64) * scalar_words + (digit_index // digits).cast(types.u64)
+                i.cast(types.u64) * scalar_words + (digit_index // digits_per_word).cast(types.u64)
             ]  # fmt: skip
-            shift = ((digit_index % digits) * window).cast(types.u64)
+            shift = ((digit_index % digits_per_word) * window).cast(types.u64)
             total = loop.carried
             for _ in range(window):
                 total = law.double(total)
@@ -253,6 +253,7 @@ def to_model(device: AnyDevice, model: WeierstrassModel, points: Words) -> Words
 
 
 def _points(curve: EdwardsCurve, points: Words) -> Words:
+    """Check an array of points, and return it contiguous and aligned."""
     points = plain_array("points", points)
     if points.dtype != np.uint32 or points.shape[1:] != (2, curve.fq.words):
         raise InputError(

@@ -64,35 +64,38 @@ def decompressed(
     """
     law1, law2, fq = g1_group(BLS12_381), g2_group(BLS12_381), BLS12_381.fq
     p = fq.value
-    xs = [_numbers(data) if len(data) == _SIZE else None for data in g1]
-    us = [_numbers(data) if len(data) == 2 * _SIZE else None for data in g2]
-    rights = [None if x is None else law1.right_side(x[0]) for x in xs]
+    g1_xs = [_numbers(data) if len(data) == _SIZE else None for data in g1]
+    g2_xs = [_numbers(data) if len(data) == 2 * _SIZE else None for data in g2]
+    g1_squares = [None if x is None else law1.right_side(x[0]) for x in g1_xs]
     # The coefficient of u is first.
-    twists = [None if u is None else law2.right_side((u[1], u[0])) for u in us]
-    norms = [None if t is None else (t[0] * t[0] + t[1] * t[1]) % p for t in twists]
-    roots = iter(square_roots(device, fq, [a for a in (*rights, *norms) if a is not None]))
-    ys = [None if a is None else next(roots) for a in rights]
-    lengths = [None if a is None else next(roots) for a in norms]
+    g2_squares = [None if u is None else law2.right_side((u[1], u[0])) for u in g2_xs]
+    norms = [None if t is None else (t[0] * t[0] + t[1] * t[1]) % p for t in g2_squares]
+    roots = iter(square_roots(device, fq, [a for a in (*g1_squares, *norms) if a is not None]))
+    g1_ys = [None if a is None else next(roots) for a in g1_squares]
+    norm_roots = [None if a is None else next(roots) for a in norms]
     half = (p + 1) // 2
     real_candidates: list[int] = []
-    for twist, length in zip(twists, lengths, strict=True):
-        if twist is not None and length is not None:
+    for square, norm_root in zip(g2_squares, norm_roots, strict=True):
+        if square is not None and norm_root is not None:
             # One of the two is a square: the square of the real part of the root.
-            real_candidates += [(twist[0] + length) * half % p, (twist[0] - length) * half % p]
+            real_candidates += [
+                (square[0] + norm_root) * half % p,
+                (square[0] - norm_root) * half % p,
+            ]
     roots = iter(square_roots(device, fq, real_candidates))
-    twisted = [
-        None if twist is None or length is None else _root(roots, twist, p)
-        for twist, length in zip(twists, lengths, strict=True)
+    g2_ys = [
+        None if square is None or norm_root is None else _root(roots, square, p)
+        for square, norm_root in zip(g2_squares, norm_roots, strict=True)
     ]
 
     def decode_g1(index: int) -> Point | InputError:
-        x, y, data = xs[index], ys[index], g1[index]
+        x, y, data = g1_xs[index], g1_ys[index], g1[index]
         if x is None or not y:
             return _decode_single(decode_zcash_g1, data)
         return x[0], y if law1.field.is_larger(y) == bool(data[0] & _SIGN) else p - y
 
     def decode_g2(index: int) -> Point | InputError:
-        u, y, data = us[index], twisted[index], g2[index]
+        u, y, data = g2_xs[index], g2_ys[index], g2[index]
         if u is None or y is None:
             return _decode_single(decode_zcash_g2, data)
         larger = law2.field.is_larger(y) == bool(data[0] & _SIGN)

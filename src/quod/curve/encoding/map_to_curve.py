@@ -74,7 +74,11 @@ class _SwuMap(Generic[C]):
 
     @cached_property
     def numerator(self) -> list[C]:
-        """The polynomial N with X = N(x) / kernel(x)^2 for the normalised isogeny."""
+        """The polynomial N with X = N(x) / k(x)^2 for the normalised isogeny, k being the kernel.
+
+        N = 4*(x^3 + a*x + b)*(k'^2 - k*k'') - (6*x^2 + 2*a)*k'*k + (degree*x - 2*s)*k^2, where s is
+        the sum of the roots of k.
+        """
         p, f = _Polynomials(self.field), self.field
         kernel = self.kernel
         kernel_derivative = p.derivative(kernel)
@@ -122,15 +126,15 @@ class _SwuMap(Generic[C]):
         """Map a point of the isogenous curve to the target curve; None is infinity."""
         p, f = _Polynomials(self.field), self.field
         x, y = point
-        kernel = p.evaluate(self.kernel, x)
-        if kernel == f.zero:
+        kernel_value = p.evaluate(self.kernel, x)
+        if kernel_value == f.zero:
             return None
-        inverse = f.invert(kernel)
+        inverse = f.invert(kernel_value)
         square = f.square(inverse)
         image = f.multiply(p.evaluate(self.numerator, x), square)
         # Y = y * dX/dx = y * (N' - 2*X*kernel*kernel') / kernel^2
         correction = f.multiply(
-            f.scale(f.multiply(image, kernel), 2),
+            f.scale(f.multiply(image, kernel_value), 2),
             p.evaluate(p.derivative(self.kernel), x),
         )
         derivative = f.subtract(p.evaluate(p.derivative(self.numerator), x), correction)

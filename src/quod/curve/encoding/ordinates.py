@@ -29,12 +29,12 @@ def curve_ordinates(
     f, i = prime_field(k, group.coordinates), k.global_id()
     with k.if_(i < n):
         x = f.carried(f.load(xs, i))
-        right = f.carried(
+        right_side = f.carried(
             plus_a_times(f, group, f.square(x) * x, x) + f.constant(group.parameters.b)
         )
-        y = f.carried(f.power(right, (group.coordinates.value + 1) // 4))
+        y = f.carried(f.power(right_side, (group.coordinates.value + 1) // 4))
         f.store(ys, i, y)
-        has_root[i] = k.select(f.is_zero(f.square(y) - right), k.constant(1, types.u32), 0)
+        has_root[i] = k.select(f.is_zero(f.square(y) - right_side), k.constant(1, types.u32), 0)
 
 
 def has_quick_roots(group: Group) -> bool:
@@ -50,14 +50,14 @@ def ordinates(group: Group, xs: Sequence[int]) -> list[int | None]:
     if not xs:
         return []
     device, modulus = resolve_device("cpu"), group.coordinates
-    ys, exists = unwritten(len(xs), modulus.words), unwritten(len(xs), 1)
+    ys, has_root = unwritten(len(xs), modulus.words), unwritten(len(xs), 1)
     kernel = device.compile(curve_ordinates, group=group)
     device.launch(
-        kernel, -(-len(xs) // kernel.lanes), len(xs), from_integers(modulus, xs), ys, exists
+        kernel, -(-len(xs) // kernel.lanes), len(xs), from_integers(modulus, xs), ys, has_root
     )  # fmt: skip
     check_written(device, "coordinates of points", ys)
-    check_written(device, "coordinates of points", exists)
-    flags = exists[:, 0].tolist()
+    check_written(device, "coordinates of points", has_root)
+    flags = has_root[:, 0].tolist()
     return [y if flag else None for y, flag in zip(to_integers(modulus, ys), flags, strict=True)]
 
 

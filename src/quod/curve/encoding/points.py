@@ -92,11 +92,13 @@ class _Layout(Generic[C]):
         return self.checked_bytes(data, 1 if compressed else 2)
 
     def checked(self, x: C, y: C, check_subgroup: bool) -> tuple[C, C]:
+        """Return the point (x, y), after checks of the curve's equation and as `in_subgroup`."""
         if not self.group.contains((x, y)):
             raise InputError(f"{self.group.name}: the point is not on the curve")
         return self.in_subgroup((x, y), check_subgroup)
 
     def in_subgroup(self, point: tuple[C, C], check_subgroup: bool) -> tuple[C, C]:
+        """Return the point; with `check_subgroup`, raise InputError outside the subgroup."""
         if check_subgroup and not self.group.in_subgroup(point):
             raise InputError(f"{self.group.name}: the point is not in the subgroup of order r")
         return point

@@ -58,9 +58,10 @@ class FixedMultiple:
             for _ in range(DIGIT_BITS):
                 total = law.double(total)
             for part_index, part in enumerate(words):
-                digit = (part[-1] >> (_WORD_BITS - DIGIT_BITS)).cast(types.u32)
-                negative = digit < _ROWS
-                magnitude = k.select(negative, _ROWS - digit, digit - _ROWS)
+                # Digits are stored plus 8, which is `_ROWS`.
+                stored_digit = (part[-1] >> (_WORD_BITS - DIGIT_BITS)).cast(types.u32)
+                negative = stored_digit < _ROWS
+                magnitude = k.select(negative, _ROWS - stored_digit, stored_digit - _ROWS)
                 x, y = self._apply_endomorphism(self._entry(magnitude), part_index)
                 entry = x, f.select(negative, f.carried(-y), y)
                 added = law.add_affine(total, entry)
@@ -86,6 +87,8 @@ class FixedMultiple:
         """
         k, law, f = self._k, self._law, self._curve.field
         scaled_point = law.carried((point.x * point.zz, point.y * point.zzz))
+        # `once` and `twice`, the point and its double, have a common Z. `ratio` is its quotient by
+        # the previous Z.
         twice, once, ratio = law.double_sharing((scaled_point[0], scaled_point[1]))
         one = f.carried(f.one())
         self._store(k.constant(0, types.u32), (scaled_point[0], scaled_point[1], one))

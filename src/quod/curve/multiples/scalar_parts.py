@@ -92,14 +92,16 @@ class ScalarDecomposition:
     def words(self, scalars: Iterable[int]) -> Words:
         """Return each digit plus 8, lowest first, as uint32 of shape (n, count * part_words)."""
         size, split, offset = 4 * self.part_words, self.split, self.offset
-        raw = b"".join(
+        data = b"".join(
             [
                 (part + offset).to_bytes(size, "little")
                 for scalar in scalars
                 for part in split(scalar)
             ]
         )
-        return np.frombuffer(raw, "<u4").astype(np.uint32).reshape(-1, self.count * self.part_words)
+        return (
+            np.frombuffer(data, "<u4").astype(np.uint32).reshape(-1, self.count * self.part_words)
+        )
 
 
 @cache

@@ -85,10 +85,10 @@ class MillerLoop:
             value = tower.bounded(self.values.conjugate(value))
             point = tower.bounded((point[0], -point[1], point[2]))
         if by_family(self.curve.family, bn=True, bls12=False):
-            first = self._psi(q)
-            second = self._psi(first)
-            value, point = self._added(value, point, first, p)
-            value, point = self._added(value, point, (second[0], -second[1]), p)
+            psi_q = self._psi(q)
+            psi_psi_q = self._psi(psi_q)
+            value, point = self._added(value, point, psi_q, p)
+            value, point = self._added(value, point, (psi_psi_q[0], -psi_psi_q[1]), p)
         return value
 
     def _bounded(self, a: Element) -> Element:

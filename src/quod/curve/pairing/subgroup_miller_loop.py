@@ -39,11 +39,11 @@ class LaneMillerLoop(MillerLoop):
         return self._times(squared, line), (x, y, z)
 
     def _added(
-        self, value: Any, point: Homogeneous, other: TwistPoint, p: tuple[Element, Element]
+        self, value: Any, point: Homogeneous, addend: TwistPoint, p: tuple[Element, Element]
     ) -> tuple[Fq2, Homogeneous]:
         coordinates = map(self.fq2.embed, p)
         x, y, z, *line = self.lanes.function(
-            "pairing.add", self._add_at, *point, *other, *coordinates
+            "pairing.add", self._add_at, *point, *addend, *coordinates
         )
         return self._times(value, line), (x, y, z)
 
@@ -67,10 +67,10 @@ class LaneMillerLoop(MillerLoop):
         e = bounded(fq2.constant(self.curve.g2.b) * fq2.times(c, 3))
         f = fq2.times(e, 3)
         h = sum_squared - (b + c)
-        x3, sum_squared, e_squared, z3, y_term, x_term = products(
+        x3, b_plus_f_squared, e_squared, z3, y_term, x_term = products(
             [(cross, b - f), (b + f, b + f), (e, e), (b, h), (-h, p_y), (fq2.times(j, 3), p_x)]
         )
-        y3 = sum_squared - fq2.times(e_squared, 12)
+        y3 = b_plus_f_squared - fq2.times(e_squared, 12)
         return fq2.double(x3), y3, fq2.times(z3, 4), y_term, x_term, e - b
 
     def _add_at(
@@ -80,13 +80,15 @@ class LaneMillerLoop(MillerLoop):
         fq2, bounded, products = self.fq2, self.tower.bounded, self.lanes.products
         y_scaled, x_scaled = products([(y2, z), (x2, z)])
         theta, delta = bounded((y - y_scaled, x - x_scaled))
-        c, d, in_x2, in_y2 = products([(theta, theta), (delta, delta), (theta, x2), (delta, y2)])
+        c, d, theta_x2, delta_y2 = products(
+            [(theta, theta), (delta, delta), (theta, x2), (delta, y2)]
+        )
         e, g, zc, y_term, x_term = products(
             [(delta, d), (x, d), (z, c), (delta, p_y), (-theta, p_x)]
         )
         h = e + zc - fq2.double(g)
         x3, z3, rise, ey = products([(delta, h), (z, e), (theta, g - h), (e, y)])
-        return x3, rise - ey, z3, y_term, x_term, in_x2 - in_y2
+        return x3, rise - ey, z3, y_term, x_term, theta_x2 - delta_y2
 
 
 @kernel(workgroup=LANES)

@@ -210,12 +210,13 @@ class ElementMachine:
                 code = k.select(loop.index == step_index, codes[step_index], code)
             self._step(_Decoder(self, code, program))
 
-    def _step(self, step: _Decoder) -> None:
+    def _step(self, decoder: _Decoder) -> None:
+        """Compute the step that the decoder has decoded."""
         k, size = self.k, self.words
         if self._degree == 1:
-            nothing = k.constant(0, types.u32)
-            product = self.base.multiply(step.left(nothing), step.right(nothing))
-            self._finish(step, nothing, product, step.target())
+            no_offset = k.constant(0, types.u32)
+            product = self.base.multiply(decoder.left(no_offset), decoder.right(no_offset))
+            self._finish(decoder, no_offset, product, decoder.target())
             return
         low, high = (k.constant(part * size, types.u32) for part in range(2))
         scratch = k.constant(len(self._names) * self.element_words, types.u32)
@@ -223,14 +224,15 @@ class ElementMachine:
         # the target may be a factor of the second coefficient.
         with k.range(0, 2) as loop:
             word_offset = loop.index * size
-            straight, crossed = step.right(word_offset), step.right(high - word_offset)
+            # (l0 + l1*u)*(r0 + r1*u) = l0*r0 + residue*l1*r1 + (l0*r1 + l1*r0)*u
+            straight, crossed = decoder.right(word_offset), decoder.right(high - word_offset)
             scaled = self.base.times(crossed, self._residue)
             crossed = self.base.select(loop.index == 0, scaled, crossed)
             product = self.base.sum_of_products(
-                [(step.left(low), straight), (step.left(high), crossed)]
+                [(decoder.left(low), straight), (decoder.left(high), crossed)]
             )
-            self._finish(step, word_offset, product, scratch)
-        k.store(self.memory, step.target(), *k.load(self.memory, scratch, self.element_words))
+            self._finish(decoder, word_offset, product, scratch)
+        k.store(self.memory, decoder.target(), *k.load(self.memory, scratch, self.element_words))
 
     @property
     def _residue(self) -> int:
@@ -243,8 +245,8 @@ class ElementMachine:
         """Load the coefficient at word offset `at` of the memory."""
         return self.base.from_register(self.k.load(self.memory, at, self.words))
 
-    def _finish(self, step: _Decoder, word_offset: Value, product: Element, out: Value) -> None:
-        result = step.subtract_terms(product, word_offset)
+    def _finish(self, decoder: _Decoder, word_offset: Value, product: Element, out: Value) -> None:
+        result = decoder.subtract_terms(product, word_offset)
         self.k.store(self.memory, out + word_offset, *self.base.to_register(result))
 
 
@@ -276,6 +278,7 @@ class _Decoder:
     def _factor(
         self, factors: Sequence[Factor], field: int, flag: int, word_offset: Value
     ) -> Element:
+        """Compute a coefficient of the factor with its slots in `field` and its flags at `flag`."""
         machine, base = self._machine, self._machine.base
         value = machine.read(self._slot(field) + word_offset)
         if any(factor.doubled for factor in factors):

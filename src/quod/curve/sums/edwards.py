@@ -51,11 +51,11 @@ def edwards_form(group: Group) -> EdwardsForm | None:
     b = group.parameters.b
     assert isinstance(b, int)
     alpha = -b % p
-    root = field.square_root(3)
+    root_of_3 = field.square_root(3)
     # alpha must be a cube root of -b. Only alpha = -b is tried, which suffices for b = 1.
-    if pow(alpha, 3, p) != alpha or root is None:
+    if pow(alpha, 3, p) != alpha or root_of_3 is None:
         return None
-    s = pow(alpha * root, -1, p)
+    s = pow(alpha * root_of_3, -1, p)
     a = (3 * alpha * s + 2) * pow(s, -1, p) % p
     scale = field.square_root(-a % p)
     if scale is None:

@@ -290,6 +290,7 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
     def add_base(self, total: Coordinates, base: AffinePoint) -> Coordinates:
         f = self.field
         x, y, zz, zzz = total
+        # P, R, PP, Q and PPP of the formula: delta_x, delta_y, squared, scaled, cubed.
         delta_x = base.x * zz - x
         delta_y = base.y * zzz - y
         squared = f.square(delta_x)

@@ -89,10 +89,12 @@ class FourLaneArithmetic(ABC):
         """Return p + q, right for every pair; all lanes of the workgroup must reach the call."""
 
     @abstractmethod
-    def _loaded(self, words: tuple[Value, ...]) -> FourLaneSum: ...
+    def _loaded(self, words: tuple[Value, ...]) -> FourLaneSum:
+        """Return the sum whose coordinate in this lane has these words in memory."""
 
     @abstractmethod
-    def _stored(self, p: FourLaneSum) -> CoordinateElement: ...
+    def _stored(self, p: FourLaneSum) -> CoordinateElement:
+        """Return this lane's coordinate as it is in memory."""
 
     def load(self, sums: Value, index: Operand) -> FourLaneSum:
         """Load sum `index` of an array; the index is the same in the four lanes of a group."""

@@ -332,8 +332,8 @@ class PackedWeierstrassSums(PackedSums):
         program: tuple[Step, ...] = (*_ADD_POINT, *self._doubling)
         doubling, end = (k.constant(n, types.u32) for n in (len(_ADD_POINT), len(program)))
         p_infinite, q_infinite = self.is_infinite(p), self.is_infinite(q)
-        first = tuple(k.select(p_infinite, x, y) for x, y in zip(q, p, strict=True))
-        self._put(machine, self.coordinates, first)
+        augend = tuple(k.select(p_infinite, x, y) for x, y in zip(q, p, strict=True))
+        self._put(machine, self.coordinates, augend)
         self._put(machine, self.others, q)
         # If p or q is infinity, the other one is the sum, and no step runs.
         begin = k.select(p_infinite | q_infinite, end, 0)

@@ -72,8 +72,8 @@ class JacobianArithmetic:
         """
         f = self.field
         delta_x, delta_y = f.carried(p[0] - q[0]), f.carried(p[1] - q[1])
-        squared = f.square(delta_x)
-        w1, w2 = p[0] * squared, q[0] * squared
+        delta_x_squared = f.square(delta_x)
+        w1, w2 = p[0] * delta_x_squared, q[0] * delta_x_squared
         rescaled_y = f.carried(p[1] * (w1 - w2))
         x = f.carried(f.square(delta_y) - w1 - w2)
         y = f.carried(delta_y * (w1 - x) - rescaled_y)
@@ -99,13 +99,13 @@ class JacobianArithmetic:
         other_y: Coordinate,
     ) -> Triple:
         f = self.field
-        square = f.square(z)
-        run = other_x * square - x
-        rise = other_y * (z * square) - y
-        squared = f.square(run)
-        cubed = run * squared
-        v = x * squared
-        new_x = f.square(rise) - cubed - (v + v)
-        new_y = f.sum_of_products([(rise, v - new_x), (f.negate(y), cubed)])
+        zz = f.square(z)
+        run = other_x * zz - x
+        rise = other_y * (z * zz) - y
+        run_squared = f.square(run)
+        run_cubed = run * run_squared
+        v = x * run_squared
+        new_x = f.square(rise) - run_cubed - (v + v)
+        new_y = f.sum_of_products([(rise, v - new_x), (f.negate(y), run_cubed)])
         point = self.carried((new_x, new_y, z * run))
         return point[0], point[1], point[2]

@@ -34,8 +34,8 @@ def curve_check(
     with k.if_(i < count):
         point = curve.load_affine(points, i)
         cube = plus_a_times(f, group, f.square(point.x) * point.x, point.x)
-        right = cube + f.constant(group.parameters.b)
-        off = ~(f.is_zero(f.square(point.y) - right) | point.infinity)
+        right_side = cube + f.constant(group.parameters.b)
+        off = ~(f.is_zero(f.square(point.y) - right_side) | point.infinity)
         result = k.select(off, k.constant(OFF_CURVE, types.u32), ON_CURVE)
         if subgroup and group.parameters.cofactor != 1:
             outside = ~off & ~_in_subgroup(k, curve, curve.extend(point))

@@ -154,12 +154,12 @@ def is_finite(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool
         return finite
     # The kernel writes the OR of all words of a point, so 1, the initial value, is a rare result.
     # Points with that result are computed again here, to detect results that were not written.
-    samples = np.ones(len(points), np.uint32)
-    _launch(device, device.compile(find_finite, group=group), len(points), points, samples)
-    recomputed = points[samples == 1].reshape(-1, 2 * group.point_words)
+    word_ors = np.ones(len(points), np.uint32)
+    _launch(device, device.compile(find_finite, group=group), len(points), points, word_ors)
+    recomputed = points[word_ors == 1].reshape(-1, 2 * group.point_words)
     if (np.bitwise_or.reduce(recomputed, axis=1) != 1).any():
         raise not_written(device, "which points are finite")
-    return np.not_equal(samples, 0)
+    return np.not_equal(word_ors, 0)
 
 
 def is_on_curve(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool_]:
@@ -195,6 +195,7 @@ def first_bad_point(
 
 
 def _check(device: AnyDevice, group: Group, points: Words, *, subgroup: bool) -> Words:
+    """Return a code for each point: `ON_CURVE`, `OFF_CURVE` or `OUTSIDE_SUBGROUP`."""
     points = _points(group, points)
     answers = unwritten(len(points), 1)
     kernel = device.compile(curve_check, group=group, subgroup=subgroup)
@@ -209,6 +210,7 @@ def _check(device: AnyDevice, group: Group, points: Words, *, subgroup: bool) ->
 
 
 def _points(group: Group, points: Words) -> Words:
+    """Check an array of points, and return it contiguous and aligned."""
     check_points_array(group, points)
     return np.require(points, requirements=("C", "A"))
 

@@ -226,6 +226,7 @@ class PointArithmetic:
         difference_x, difference_y: those of q minus u1 and s1.
         """
         k, f = self.k, self.field
+        # P, R, PP, PPP and Q of the formulas: the differences, squared, cubed, scaled.
         squared = f.square(difference_x)
         cubed = difference_x * squared
         scaled = u1 * squared

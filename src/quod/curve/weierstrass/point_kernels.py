@@ -76,8 +76,9 @@ def curve_multiply(
     infinity = curve.carried(curve.infinity())
     window = digit_bits(k, infinity)
     mask = (1 << window) - 1
+    # The multiples 1 to `mask`.
     table = InstanceTable(k, infinity, mask) if window > 1 else None
-    digits = 64 // window
+    digits_per_word = 64 // window
     with k.if_(i < count):
         if table is not None:
             point = curve.load_affine(points, i)
@@ -85,12 +86,12 @@ def curve_multiply(
                 multiple = curve.carried(curve.add_affine(fill_loop.carried, point))
                 table.store(fill_loop.index, multiple)
                 fill_loop.next(multiple)
-        with k.range(0, scalar_words * digits, carry=infinity) as loop:
-            digit_index = (scalar_words * digits - 1) - loop.index
+        with k.range(0, scalar_words * digits_per_word, carry=infinity) as loop:
+            digit_index = (scalar_words * digits_per_word - 1) - loop.index
             word = scalars[
-                i.cast(types.u64) * scalar_words + (digit_index // digits).cast(types.u64)
+                i.cast(types.u64) * scalar_words + (digit_index // digits_per_word).cast(types.u64)
             ]  # fmt: skip
-            shift = ((digit_index % digits) * window).cast(types.u64)
+            shift = ((digit_index % digits_per_word) * window).cast(types.u64)
             digit = (word >> shift & mask).cast(types.u32)
             total = loop.carried
             for _ in range(window):

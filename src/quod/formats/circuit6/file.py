@@ -193,17 +193,18 @@ class _CircuitReader:
         start = reader.offset
         outputs = reader.u64("the count of outputs")
         zeros = reader.u64("the count of outputs that are to be zero")
+        # A segment has at least seven u64: two lengths and five counts.
         count = self._count("segments", 56)
         segments = []
         for number in range(count):
             segments.append(self._segment(number, count))
         reader.label = "layers"
         count = self._count("layers", 8)
-        first = reader.offset
+        layers_offset = reader.offset
         layers = tuple(reader.u64("a layer") for _ in range(count))
         reader.finish()
         self._check_segments(segments)
-        self._check_layers(segments, layers, first)
+        self._check_layers(segments, layers, layers_offset)
         length = segments[layers[-1]].outputs
         for number, (what, claimed_count) in enumerate(
             (("outputs", outputs), ("zero outputs", zeros))
@@ -293,47 +294,47 @@ class _CircuitReader:
                     limit = (segment.inputs, segment.outputs)[side]
                     beyond = offsets > max(limit - child_reach, 0)
                     if child_reach > limit or beyond.any():
-                        copy = int(beyond.argmax())
+                        copy_index = int(beyond.argmax())
                         end_name = ("an input", "an output")[side]
                         reader.label = f"segment {number}, children"
                         reader.fail(
                             f"a gate of segment {child.segment} has {end_name} at "
-                            f"{int(offsets[copy]) + child_reach - 1}, and there are {limit}; "
+                            f"{int(offsets[copy_index]) + child_reach - 1}, and there are {limit}; "
                             f"{_DAMAGED}",
-                            self._child_offsets[number][child_index] + 16 * copy + 8 * side,
+                            self._child_offsets[number][child_index] + 16 * copy_index + 8 * side,
                         )
                     reach[side] = max(reach[side], int(offsets.max()) + child_reach)
             reaches[number] = reach[0], reach[1]
 
     def _check_layers(
-        self, segments: Sequence[Circuit6Segment], layers: Sequence[int], first: int
+        self, segments: Sequence[Circuit6Segment], layers: Sequence[int], layers_offset: int
     ) -> None:
         """Raise InputError for a layer that is not a segment, or does not fit the layer below."""
         reader = self._reader
         if not layers:
-            reader.fail(f"the circuit has no layers; {_DAMAGED}", first - 8)
+            reader.fail(f"the circuit has no layers; {_DAMAGED}", layers_offset - 8)
         length = None
         for layer_index, number in enumerate(layers):
             if number >= len(segments):
                 reader.fail(
                     f"layer {layer_index} is segment {number} of {len(segments)}; {_DAMAGED}",
-                    first + 8 * layer_index,
+                    layers_offset + 8 * layer_index,
                 )
             if length not in (None, segments[number].inputs):
                 reader.fail(
                     f"layer {layer_index} has {segments[number].inputs} inputs, and the layer "
                     f"below has {length} outputs; {_DAMAGED}",
-                    first + 8 * layer_index,
+                    layers_offset + 8 * layer_index,
                 )
             length = segments[number].outputs
 
 
-def _reach(segment: Circuit6Segment, end: int) -> int:
-    """Return the last input (`end` 0) or output (`end` 1) of a segment's own gates, plus one."""
+def _reach(segment: Circuit6Segment, side: int) -> int:
+    """Return the last input (`side` 0) or output (1) of a segment's own gates, plus one."""
     columns = [
         column
         for gates in segment.gates.values()
-        for column in (gates.inputs if end == 0 else (gates.output,))
+        for column in (gates.inputs if side == 0 else (gates.output,))
     ]
     return 1 + max((int(column.max()) for column in columns if len(column)), default=-1)
 
@@ -369,8 +370,8 @@ def _children_first(
 def write_circuit6(path: Path, circuit: Circuit6) -> None:
     """Write a circuit atomically, in the form that Expander reads. Raises `OutputError`."""
     parts = [MAGIC, circuit.field.value.to_bytes(MODULUS_BYTES, "little")]
-    numbers = (circuit.public, circuit.outputs, circuit.zeros, len(circuit.segments))
-    parts += [_u64(number) for number in numbers]
+    counts = (circuit.public, circuit.outputs, circuit.zeros, len(circuit.segments))
+    parts += [_u64(number) for number in counts]
     for segment in circuit.segments:
         parts += [_u64(segment.inputs), _u64(segment.outputs), _u64(len(segment.children))]
         for child in segment.children:

@@ -96,12 +96,12 @@ class GateReader:
                 fail(exponent == 0, 0, "a unary gate has the kind {}, not 12345 or 12346")
             if (indices[:, 1] != 1).any():
                 fail(indices[:, 1] != 1, 8, "a unary gate has {} inputs, not 1")
-        first = indices.shape[1] - KINDS[kind] - 1
+        first_column = indices.shape[1] - KINDS[kind] - 1
         limits = [self.inputs] * KINDS[kind] + [self.outputs]
-        for column, limit in enumerate(limits, first):
+        for column, limit in enumerate(limits, first_column):
             out_of_range = indices[:, column] >= limit
             if out_of_range.any():
-                end = "output" if column == first + KINDS[kind] else "input"
+                end = "output" if column == first_column + KINDS[kind] else "input"
                 text = f"the {end} of the {kind} gate is {{}}, and there are {limit}"
                 fail(out_of_range, 8 * column, text)
         if kind != "const" and (tag == PUBLIC).any():
@@ -110,7 +110,7 @@ class GateReader:
                 "allowed only for constants"
             )
             fail(tag == PUBLIC, fixed - 1, text)
-        index_columns = indices[:, first:].astype(np.uint32)
+        index_columns = indices[:, first_column:].astype(np.uint32)
         columns = [np.ascontiguousarray(index_columns[:, at]) for at in range(KINDS[kind] + 1)]
         value = np.zeros((count, self.field.words), np.uint32)
         constant_gates = np.flatnonzero(tag == ELEMENT)
@@ -148,8 +148,8 @@ class GateReader:
                 reader.take(count * stride, f"{kind} gates")
                 return np.arange(count, dtype=np.int64) * stride
         starts: list[int] = []
-        position, ends = 0, len(data) - fixed
-        while len(starts) < count and position <= ends:
+        position, last_start = 0, len(data) - fixed
+        while len(starts) < count and position <= last_start:
             starts.append(position)
             length = lengths.get(data[position + fixed - 1], 0)
             if not length:

@@ -54,11 +54,11 @@ class Circuit6WitnessHeader:
             reader.fail("has no inputs; make the witness again", 0 if not count else 8)
         reader.label = "values"
         header = cls(field, count, private, public)
-        needed = header.values * field.element_bytes
-        if needed != reader.remaining:
+        needed_bytes = header.values * field.element_bytes
+        if needed_bytes != reader.remaining:
             reader.fail(
                 f"{count} witnesses of {private} private and {public} public inputs of "
-                f"{field.name} take {needed} bytes, and there are {reader.remaining}; "
+                f"{field.name} take {needed_bytes} bytes, and there are {reader.remaining}; "
                 "the file is damaged or truncated, make or copy it again"
             )
         return header

@@ -99,8 +99,8 @@ class GgufTensor:
         self.require_known()
         if self.type.dtype is not None:
             return np.frombuffer(self.data, self.type.dtype).reshape(self.shape)
-        row = self.shape[-1] // self.type.elements * self.type.bytes
-        return np.frombuffer(self.data, np.uint8).reshape(*self.shape[:-1], row)
+        row_bytes = self.shape[-1] // self.type.elements * self.type.bytes
+        return np.frombuffer(self.data, np.uint8).reshape(*self.shape[:-1], row_bytes)
 
 
 @frozen(eq=False)
@@ -202,6 +202,7 @@ def _version(reader: SectionReader) -> int:
         )
     start = reader.offset
     version = reader.u32("the version")
+    # A small number with its bytes reversed.
     if version.to_bytes(4, "big")[0] and not version & 0xFFFFFF:
         reader.fail("is big-endian; Quod reads only little-endian GGUF files, so convert it", start)
     if version not in VERSIONS:

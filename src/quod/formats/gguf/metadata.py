@@ -121,6 +121,7 @@ class MetadataReader:
         return np.frombuffer(reader.take(count * dtype.itemsize, what), dtype)
 
     def _truths(self, count: int) -> NDArray[np.uint8]:
+        """Read `count` booleans as bytes, which must be 0 or 1."""
         start = self._reader.offset
         truths = np.frombuffer(self._reader.take(count, f"{count} truth values"), np.uint8)
         wrong = np.flatnonzero(truths > 1)
@@ -132,6 +133,7 @@ class MetadataReader:
         return truths
 
     def _texts(self, count: int) -> GgufStrings:
+        """Read `count` strings of an array, without decoding them."""
         reader, start = self._reader, self._reader.offset
         if count > reader.remaining // _U64.size:
             reader.fail(
@@ -160,8 +162,10 @@ class MetadataReader:
         reader.take(position - start, "the texts")
         return GgufStrings(reader.path, reader.label, self._data, ends)
 
-    def _unknown(self, kind: int, offset: int) -> None:
-        self._reader.fail(f"has the type {kind}, which no value has; {_DAMAGED}", offset - 4)
+    def _unknown(self, kind: int, offset_after_type: int) -> None:
+        self._reader.fail(
+            f"has the type {kind}, which no value has; {_DAMAGED}", offset_after_type - 4
+        )
 
 
 def read_string(reader: SectionReader, what: str, *, most: int | None = None) -> str:
@@ -197,8 +201,8 @@ def shown_metadata(value: MetadataValue) -> object:
     shown_items = (
         value[:_SHOWN_ITEMS].tolist() if isinstance(value, np.ndarray) else value[:_SHOWN_ITEMS]
     )
-    first = ", ".join(map(shown, shown_items))
-    return f"{len(value)} of {kind}: {first}{', ...' if len(value) > _SHOWN_ITEMS else ''}"
+    first_items = ", ".join(map(shown, shown_items))
+    return f"{len(value)} of {kind}: {first_items}{', ...' if len(value) > _SHOWN_ITEMS else ''}"
 
 
 def metadata_bytes(metadata: Mapping[str, MetadataValue]) -> bytes:

@@ -87,6 +87,7 @@ def _check_mapping(name: str, value: object, most: int) -> None:
 
 
 def _tensor(label: str, pair: object) -> tuple[GgufType, NDArray[Any]]:
+    """Return the type and the array of a tensor, after checks."""
     if not isinstance(pair, tuple) or len(pair) != 2:
         raise InputError(f"{label} must be a pair of a type's name and an array")
     kind = GGUF_TYPES[choice(f"the type of {label}", pair[0], tuple(GGUF_TYPES))]

@@ -157,9 +157,9 @@ class Zkey:
         to the arrays any more, so that data derived from the key need no copy of them. Raises
         InputError for arrays that do not fit together; the points are not validated.
         """
-        fields = curve_named(curve)
+        pairing_curve = curve_named(curve)
         public, domain_size = check_arrays(
-            fields, public, domain_size, coefficients, points, circuit_hash
+            pairing_curve, public, domain_size, coefficients, points, circuit_hash
         )
         return cls(
             path=instance("name", name, str, "give a name for messages"),
@@ -273,12 +273,12 @@ class Zkey:
         location = self._locations.get(name)
         is_single = name in SINGLE_POINTS
         point_name = name if is_single else f"point {number} of {name}"
-        size = points.nbytes // (1 if is_single else max(1, len(points)))
+        point_bytes = points.nbytes // (1 if is_single else max(1, len(points)))
         raise InputError(
             f"{point_name} {why}; the key is damaged or forged, get it again from its source",
             path=self.path,
             section=None if location is None else location.section,
-            offset=None if location is None else location.offset + number * size,
+            offset=None if location is None else location.offset + number * point_bytes,
         )
 
     def check_points(self) -> None:
@@ -321,8 +321,8 @@ class Zkey:
 def _check_lengths(file: Iden3File) -> None:
     header, section = read_groth16_header(file)
     counts = (header.variables, header.public, header.domain_size)
-    entry = coefficient_dtype(header.curve.fr.words).itemsize
-    check_lengths(file, section, counts, 2 * header.curve.fq.bytes, entry)
+    entry_bytes = coefficient_dtype(header.curve.fr.words).itemsize
+    check_lengths(file, section, counts, 2 * header.curve.fq.bytes, entry_bytes)
 
 
 def _read_coefficients(file: Iden3File, header: ZkeyHeader) -> tuple[Coefficients, int]:

@@ -93,6 +93,7 @@ def read_groth16_header(file: Iden3File) -> tuple[ZkeyHeader, SectionReader]:
 
 
 def _check_sizes(header: ZkeyHeader, section: SectionReader) -> None:
+    """Raise InputError for counts that contradict each other or the field."""
     domain_offset = section.offset - 4
     if header.variables < header.public + 1:
         section.fail(

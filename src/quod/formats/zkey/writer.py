@@ -46,10 +46,10 @@ def write_zkey(
         "delta_g1": delta_g1, "delta_g2": delta_g2, "ic": ic, "a": a, "b_g1": b_g1, "b_g2": b_g2,
         "c": c, "h": h,
     }  # fmt: skip
-    fields = curve_named(curve)
-    fq, fr = fields.fq, fields.fr
+    pairing_curve = curve_named(curve)
+    fq, fr = pairing_curve.fq, pairing_curve.fr
     public, domain_size = check_arrays(
-        fields, public, domain_size, coefficients, points, circuit_hash
+        pairing_curve, public, domain_size, coefficients, points, circuit_hash
     )
     header: list[Buffer] = [
         little_u32(fq.bytes),

@@ -58,7 +58,9 @@ def read_proof(path: str | PathLike[str], curve: str, *, check_subgroup: bool = 
 def verifying_key_to_bytes(key: VerifyingKey, *, compressed: bool = True) -> bytes:
     """Encode a verifying key as arkworks does."""
     form = _form(key.curve)
-    parts = [form.encode(n, getattr(key, name), compressed=compressed) for name, n in _POINTS]
+    parts = [
+        form.encode(degree, getattr(key, name), compressed=compressed) for name, degree in _POINTS
+    ]
     parts.append(len(key.ic).to_bytes(_COUNT_BYTES, "little"))
     parts += [form.encode(1, point, compressed=compressed) for point in key.ic]
     return b"".join(parts)

@@ -61,6 +61,7 @@ def zkey_of(
             name: to_montgomery(host, BLS12_381.fq, words)
             for name, words in parameters.points.items()
         }
+    # As in a monomial `Zkey`: padded to the domain's size, in bit-reversed order.
     h = np.zeros((1 << log2_domain, *points["h"].shape[1:]), np.uint32)
     h[:-1] = points["h"]
     points["h"] = h[bit_reversal(log2_domain)]

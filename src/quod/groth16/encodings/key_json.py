@@ -68,8 +68,8 @@ def zkey_to_json(zkey: Zkey, file: BinaryIO) -> None:
     _write(file, "ccoefs", _entries(zkey))
     for name, (attribute, degree) in _LISTS.items():
         items = _points(zkey, getattr(zkey, attribute), degree)
-        public = repeat(None, zkey.public + 1)
-        _write(file, name, chain(public, items) if name == "C" else items)
+        nulls = repeat(None, zkey.public + 1)
+        _write(file, name, chain(nulls, items) if name == "C" else items)
     file.write(b"\n}")
 
 
@@ -85,6 +85,7 @@ def _points(zkey: Zkey, points: Words, degree: int) -> Iterator[Any]:
 
 
 def _entries(zkey: Zkey) -> Iterator[Any]:
+    """Yield the entries of section 4, with canonical values as decimal strings."""
     fr = zkey.fr
     # The file has value * R**2, of which `to_integers` removes one factor R.
     inverse_radix = pow(fr.montgomery_radix, -1, fr.value)

@@ -98,6 +98,7 @@ def decode_proof(form: PointForm, data: object, *, check_subgroup: bool, name: s
             f"a proof of {form.program} has {size} bytes, or {2 * size} uncompressed, not "
             f"{len(data)}; check that the right file was given",
             path=name,
+            # The first byte that is missing or superfluous.
             offset=min(
                 len(data),
                 size if len(data) < 2 * size else 2 * size,

@@ -63,6 +63,7 @@ class _EvmLayout:
     coordinate: bytes of an element of Fq.
     swapped: whether an element of Fq2 has its second coefficient first.
     pairing: the address of the pairing precompile.
+    comment: a line of the contract's documentation.
     accumulate: returns code that writes IC_0 + sum of x_i * IC_i to an address.
     """
 
@@ -121,8 +122,10 @@ def _accumulate_bn254(layout: _EvmLayout, address: int, inputs: int, ic: Sequenc
         lines += [
             f"mstore({product + layout.g1:#x}, calldataload({inputs + _WORD_BYTES * index:#x}))"
         ]
-        for precompile, start, size in ((7, product, 3), (6, address, 4)):
-            lines.append(_call(precompile, start, _WORD_BYTES * size, start, layout.g1))
+        # Precompile 7 multiplies a point by a scalar; precompile 6 adds the sum and the product,
+        # which are adjacent.
+        for precompile, start, words in ((7, product, 3), (6, address, 4)):
+            lines.append(_call(precompile, start, _WORD_BYTES * words, start, layout.g1))
     return lines
 
 
@@ -139,6 +142,7 @@ def _accumulate_bls12_381(
         end += layout.g1
         lines.append(f"mstore({end:#x}, calldataload({inputs + _WORD_BYTES * index:#x}))")
         end += _WORD_BYTES
+    # Precompile 0x0C is the MSM of G1, 0x0B the addition.
     if end > pairs:
         lines.append(_call(0x0C, pairs, end - pairs, pairs, layout.g1))
         lines.append(_call(0x0B, address, 2 * layout.g1, address, layout.g1))
@@ -264,19 +268,19 @@ def _parameters(layout: _EvmLayout, key: VerifyingKey) -> str:
 def _body(layout: _EvmLayout, key: VerifyingKey) -> Lines:
     """Return code that writes the four pairs and calls the pairing precompile."""
     pairs = [_MEMORY_START + index * layout.pair for index in range(4)]
-    inputs_offset = layout.pair + layout.g1
-    size = 4 * layout.pair
+    proof_bytes = layout.pair + layout.g1
+    input_bytes = 4 * layout.pair
     return [
         "// Pair 0 is A and B. Pair 1 is C, which follows them in the call, and -delta.",
-        f"calldatacopy({_MEMORY_START:#x}, {_SELECTOR_BYTES:#x}, {inputs_offset:#x})",
+        f"calldatacopy({_MEMORY_START:#x}, {_SELECTOR_BYTES:#x}, {proof_bytes:#x})",
         *_stores(pairs[1] + layout.g1, layout.words(layout.negated(key.delta_g2), 2)),
         "// Pair 2 is IC[0] + inputs[0] * IC[1] + ..., and -gamma.",
-        *layout.accumulate(layout, pairs[2], _SELECTOR_BYTES + inputs_offset, key.ic),
+        *layout.accumulate(layout, pairs[2], _SELECTOR_BYTES + proof_bytes, key.ic),
         *_stores(pairs[2] + layout.g1, layout.words(layout.negated(key.gamma_g2), 2)),
         "// Pair 3 is alpha and -beta.",
         *_stores(pairs[3], layout.words(key.alpha_g1, 1)),
         *_stores(pairs[3] + layout.g1, layout.words(layout.negated(key.beta_g2), 2)),
-        _call(layout.pairing, _MEMORY_START, size, _MEMORY_START, _WORD_BYTES),
+        _call(layout.pairing, _MEMORY_START, input_bytes, _MEMORY_START, _WORD_BYTES),
     ]
 
 

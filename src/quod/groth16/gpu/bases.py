@@ -169,13 +169,13 @@ class MsmMemory:
         """
         with_finite_bases = [bases for bases in key_bases if len(bases.finite)]
         plans = [_plan(device, bases, self.multiples) for bases in with_finite_bases]
-        max_bytes, by_batch = [0] * len(plans), {}
+        max_bytes_by_msm, by_batch = [0] * len(plans), {}
         for batch in batches:
             for index, (bases, plan) in enumerate(zip(with_finite_bases, plans, strict=True)):
                 plan_bytes = workspace_bytes(device, with_batch(plan, len(bases.finite), batch))
-                max_bytes[index] = max(max_bytes[index], plan_bytes)
+                max_bytes_by_msm[index] = max(max_bytes_by_msm[index], plan_bytes)
             by_batch[batch] = sum(
-                _workspace_sizes(sorted(max_bytes, reverse=True), len(self.workspaces))
+                _workspace_sizes(sorted(max_bytes_by_msm, reverse=True), len(self.workspaces))
             )
         return by_batch
 

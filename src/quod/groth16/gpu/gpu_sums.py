@@ -140,6 +140,7 @@ class GpuSums:
         nbytes = sum(values.nbytes for values in witnesses)
         slot: SumSlot = slots.acquire()
         try:
+            # The copy to page-locked memory and the transfer both read the witness.
             with context.stage("upload", bytes=2 * nbytes), context.span("upload"):
                 slot.upload(witness, pinned=context.pinned)
             return cls(slots, slot, host_tasks, context)

@@ -74,6 +74,7 @@ class GpuKey:
                 fits = not memory.streamed
             except DeviceError:
                 fits = False
+            # A single lane may stream bases; if even that does not fit, this raises DeviceError.
             if lanes == 1 or not fits:
                 lanes = 1
                 memory, other_bytes = self._memory(quotient, bases, budget, lanes)
@@ -150,8 +151,8 @@ class _Slot(SumRecordings):
 
     def __init__(self, key: GpuKey, lane: Lane) -> None:
         self.lane = lane
-        size = key._zkey.variables * key._zkey.fr.bytes
-        self.witness = UploadBuffer(key._device, size, key._copiers)
+        witness_bytes = key._zkey.variables * key._zkey.fr.bytes
+        self.witness = UploadBuffer(key._device, witness_bytes, key._copiers)
         super().__init__(key._device, lane, self.witness.buffer)
 
     @property

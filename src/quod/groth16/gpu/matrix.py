@@ -232,6 +232,7 @@ def _add_shared(k: Builder, f: PrimeField, shared: Value, lane: Value) -> None:
 
 
 def _zero(f: PrimeField) -> Any:
+    """Return zero as a loop's initial value: with its carries propagated (`f.carried`)."""
     return f.carried(f.raw_constant(0, f.memory_exponent))
 
 
@@ -282,19 +283,19 @@ class Layout:
             lengths = np.append(
                 lengths[unsplit_rows], np.minimum(PIECE, row_lengths - piece_in_row * PIECE)
             )
-        # Longest first. NumPy sorts uint8 keys by radix; a stable sort mostly keeps neighbouring
-        # rows in neighbouring pieces.
+        # Longest first, also in each bundle. NumPy sorts uint8 keys by radix; a stable sort mostly
+        # keeps neighbouring rows in neighbouring pieces.
         order = np.argsort((PIECE - lengths.astype(np.int64)).astype(np.uint8), kind="stable")
         lengths = lengths[order].astype(np.uint32)
-        widths = lengths[::BUNDLE].astype(np.uint64) * BUNDLE
-        ends = np.cumsum(widths, dtype=np.uint64)
+        bundle_entries = lengths[::BUNDLE].astype(np.uint64) * BUNDLE
+        ends = np.cumsum(bundle_entries, dtype=np.uint64)
         return cls(
             height,
             int(ends[-1]),
             starts[order].astype(np.uint32),
             lengths,
             targets[order].astype(np.uint32),
-            ends - widths,
+            ends - bundle_entries,
             split_rows.astype(np.uint32),
             bounds.astype(np.uint32),
         )
@@ -383,7 +384,7 @@ def _upload_pieces(
     index_word: int,
 ) -> Pieces:
     """Upload the pieces of one run, an item of `Layout.runs`."""
-    piece_slice, bundles, padded_entries = run
+    piece_slice, bundle_slice, padded_entries = run
     first, lengths = layout.first[piece_slice], layout.lengths[piece_slice]
     count, lengths64 = len(lengths), lengths.astype(np.int64)
     if count < len(layout.lengths):
@@ -391,7 +392,7 @@ def _upload_pieces(
         piece_starts = np.cumsum(lengths64) - lengths64
         entry_indices = np.arange(lengths64.sum()) + np.repeat(first - piece_starts, lengths64)
         coefficients, first = gathered(coefficients, entry_indices), piece_starts.astype(np.uint32)
-    starts = layout.bundles[bundles] - layout.bundles[bundles.start]
+    starts = layout.bundles[bundle_slice] - layout.bundles[bundle_slice.start]
     targets, device_lengths, device_bundles = (
         device.upload(array) for array in (layout.targets[piece_slice], lengths, starts)
     )
@@ -417,8 +418,7 @@ def _upload_pieces(
 class DeviceMatrix(SparseMatrix):
     """A sparse matrix in the memory of a GPU.
 
-    elements: the number of elements of a product: the rows, then sums of pieces.
-    nonzeros, height: the numbers of entries and of rows.
+    elements, nonzeros, height: the numbers of a product's elements (`Layout`), entries and rows.
     """
 
     def __init__(self, device: AnyDevice, modulus: Modulus, rows: RowEntries) -> None:

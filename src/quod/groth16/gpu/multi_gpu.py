@@ -66,6 +66,7 @@ def shares(devices: int, transforms: float, sums: float) -> list[float]:
 
 def _cost(zkey: Zkey, bases: Sequence[KeyBases]) -> tuple[float, float]:
     """Return the numbers of 32-bit multiply-adds of the NTTs and of all MSMs."""
+    # Six NTTs of n / 2 * log2(n) products each.
     transforms = 3 * zkey.domain_size * zkey.log2_domain * product_cost(zkey.fr)
     sums = sum(
         len(key_bases.finite)
@@ -136,19 +137,18 @@ class MultiGpuKey:
         self, device: AnyDevice, index: int, bases: Sequence[KeyBases], begin: float, end: float,
         memory_budget: int | None,
     ) -> _Share:  # fmt: skip
+        """Load the part of all bases from fraction `begin` to `end` on device number `index`."""
         is_first = index == 0
         key_slice = [_slice_bases(key_bases, begin, end) for key_bases in bases]
         h_start, h_stop = (round(share * len(self.zkey.h)) for share in (begin, end))
-        scalar_bytes = _PROOFS * self.zkey.variables * self.zkey.fr.bytes
-        scalar_bytes += (
-            self.quotient.nbytes if is_first else (h_stop - h_start) * self.zkey.fr.bytes
-        )
+        other_bytes = _PROOFS * self.zkey.variables * self.zkey.fr.bytes
+        other_bytes += self.quotient.nbytes if is_first else (h_stop - h_start) * self.zkey.fr.bytes
         budget = min(device.memory_budget, memory_budget or device.memory_budget)
-        memory = MsmMemory.fitting(device, key_slice, budget - scalar_bytes)
+        memory = MsmMemory.fitting(device, key_slice, budget - other_bytes)
         link = None if is_first else Link(self.quotient.device, device)
         msms = KeyMsms(device, key_slice, memory)
-        total = scalar_bytes + memory.nbytes(device)
-        return _Share(device, msms, total, bool(memory.streamed), h_start, h_stop, link)
+        total_bytes = other_bytes + memory.nbytes(device)
+        return _Share(device, msms, total_bytes, bool(memory.streamed), h_start, h_stop, link)
 
     @property
     def links(self) -> list[Link]:
@@ -195,8 +195,10 @@ class _Slot:
 
     def __init__(self, key: MultiGpuKey) -> None:
         self._key, self.runner = key, key.runner
-        size = key.zkey.variables * key.zkey.fr.bytes
-        self._witnesses = [UploadBuffer(part.device, size, key.copiers) for part in key.parts]
+        witness_bytes = key.zkey.variables * key.zkey.fr.bytes
+        self._witnesses = [
+            UploadBuffer(part.device, witness_bytes, key.copiers) for part in key.parts
+        ]
         quotient_stream = key.parts[0].device.stream("proof").record()
         self._scalars = key.quotient.record(quotient_stream, self._witnesses[0].buffer)
         self._quotient = quotient_stream.finish().recording
@@ -209,12 +211,12 @@ class _Slot:
             self._sums.append(stream.finish().recording)
             element_bytes = key.zkey.fr.bytes
             byte_range = part.h_start * element_bytes, part.h_stop * element_bytes
-            words = self._scalars.slice(*byte_range)
+            h_scalars = self._scalars.slice(*byte_range)
             if part.link is not None:
-                words = part.device.allocate(byte_range[1] - byte_range[0], zero=False)
-                self._h_transfers.append((part.link, self._scalars.slice(*byte_range), words))
+                h_scalars = part.device.allocate(byte_range[1] - byte_range[0], zero=False)
+                self._h_transfers.append((part.link, self._scalars.slice(*byte_range), h_scalars))
             stream = part.device.stream("proof").record()
-            recorded["H"].append(part.msms.record(stream, "H", words))
+            recorded["H"].append(part.msms.record(stream, "H", h_scalars))
             self._h.append(stream.finish().recording)
         self.early = SummedPoints(key.groups, {name: recorded[name] for name in _EARLY})
         self.late = SummedPoints(key.groups, {name: recorded[name] for name in _LATE})

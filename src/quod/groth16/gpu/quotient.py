@@ -76,8 +76,8 @@ class Quotient:
                 f"this device can address {bytes_text(max_bytes)}; prove on a device that "
                 "can address more, or with --device cpu"
             )
-        needed = DeviceMatrix.peak_bytes(fr, len(zkey.coefficients), 2 * n)
-        device.check_budget(f"the matrices of {zkey.path}", needed)
+        needed_bytes = DeviceMatrix.peak_bytes(fr, len(zkey.coefficients), 2 * n)
+        device.check_budget(f"the matrices of {zkey.path}", needed_bytes)
         matrix = DeviceMatrix.from_coefficients(
             device, fr, zkey.coefficients, n, zkey.variables, owned=zkey.owned
         )
@@ -103,8 +103,10 @@ class Quotient:
         return self._matrix.nbytes + self._products.nbytes + tables
 
     def record(self, recording: RecordingStream, witness: Buffer, batch: int = 1) -> Buffer:
-        """Record the quotient; return the scalars A*B - C on the odd coset, or (A*B - C)/Z.
+        """Record the quotient; return the scalars of the bases of H.
 
+        These are the values of A*B - C on the odd coset or, for monomial bases, the coefficients of
+        (A*B - C)/Z.
         witness: canonical integers; for a `batch`, that many witnesses, concatenated.
         Scalars are canonical integers, in the same order.
         """
@@ -136,6 +138,9 @@ class Quotient:
 
     def _product_vectors(self, batch: int) -> tuple[Buffer, Buffer, Buffer]:
         """Return the vectors of A*w, of B*w and of their pointwise product."""
-        size = batch * self._size * self._fr.bytes
-        a, b, c = (self._products.slice(start, start + size) for start in range(0, 3 * size, size))
+        vector_bytes = batch * self._size * self._fr.bytes
+        a, b, c = (
+            self._products.slice(start, start + vector_bytes)
+            for start in range(0, 3 * vector_bytes, vector_bytes)
+        )
         return a, b, c

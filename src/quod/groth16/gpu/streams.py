@@ -97,6 +97,7 @@ class SumRecordings:
                 # Submit the recording with the longest critical path first.
                 for recording in reversed(self._recordings):
                     running_streams.append(replay(self._device, recording))
+            # `running_streams` has the streams of the recordings in reverse order.
             for recording in self._recordings:
                 stream = (
                     running_streams.pop()

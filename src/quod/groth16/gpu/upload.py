@@ -163,8 +163,8 @@ class JointUploadBuffer:
             if not isinstance(array, Buffer):
                 row[:] = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         rows[len(arrays) : count] = 0
-        size = count * array_bytes
-        self._device.upload(self._host[:size], into=self.buffer.slice(0, size))
+        total_bytes = count * array_bytes
+        self._device.upload(self._host[:total_bytes], into=self.buffer.slice(0, total_bytes))
         device_indices = [index for index, array in enumerate(arrays) if isinstance(array, Buffer)]
         if device_indices:
             recording = self._device.stream("upload").record()

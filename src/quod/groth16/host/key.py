@@ -154,7 +154,7 @@ class HostSums:
             )  # fmt: skip
 
     def _quotient(self) -> Words:
-        """Return the canonical scalars of H: A*B - C on the odd coset, or (A*B - C)/Z."""
+        """Return the canonical scalars of H; see `quod.groth16.gpu.quotient.Quotient.record`."""
         key, timeline = self._key, self._context.timeline
         device, zkey, matrix = key._device, key._zkey, key._matrix
         fr, n = zkey.fr, zkey.domain_size
@@ -172,6 +172,7 @@ class HostSums:
                 "A·w ∘ B·w", bytes=3 * n * fr.bytes, modmuls=n, multiply_adds=n * product
             ):
                 multiply_pointwise(device, fr, a, b, c)
+            # Six NTTs of n / 2 * log2(n) products each.
             products = 3 * n * max(1, zkey.log2_domain)
             with timeline.stage(
                 "transforms", bytes=6 * 2 * n * fr.bytes, modmuls=products,

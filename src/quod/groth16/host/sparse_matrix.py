@@ -244,6 +244,7 @@ class HostMatrix(SparseMatrix):
     def multiply(self, vector: Words, out: Words) -> None:
         """See `SparseMatrix`."""
         device, rows = self.device, len(self.target)
+        # The row of the last instance shows whether the launch ran.
         last_row = out[self.target[-1] :][:1] if rows else out[:0]
         mark(last_row)
         compiled = device.compile(sparse_rows, modulus=self.modulus, index=self.index_word)

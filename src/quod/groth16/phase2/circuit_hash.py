@@ -132,9 +132,10 @@ def _bytes_past_the_end(modulus: Modulus, ptau: PowersOfTau, domain_size: int) -
     )
     y2 = subtract(0, y2)
     x_difference, y_difference = subtract(x2, x1), subtract(y2, y1)
+    # The addition mmadd-2007-bl of the Explicit-Formulas Database.
     square = multiply(x_difference, x_difference)
-    square = add(square, square)
-    i = add(square, square)
+    double_square = add(square, square)
+    i = add(double_square, double_square)
     j = multiply(x_difference, i)
     r = add(y_difference, y_difference)
     v = multiply(x1, i)

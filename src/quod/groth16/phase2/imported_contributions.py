@@ -62,13 +62,13 @@ def import_bellman(
     mpc_parameters.check_unchanged_parts()
     ceremony, deltas = mpc_parameters.contributions(details, timeline)
     with timeline.stage("l"):
-        private = mpc_parameters.divided(resolved_device, "l", [key.zkey.c], deltas[1])
+        l_points = mpc_parameters.divided(resolved_device, "l", [key.zkey.c], deltas[1])
     with timeline.stage("h"):
         powers = mpc_parameters.divided(
             resolved_device, "h", quotient_powers(resolved_device, key.zkey), deltas[1]
         )
         h = quotient_points(resolved_device, key.zkey, powers)
-    sections = PlannedSection.of(8, private), PlannedSection.of(9, h)
+    sections = PlannedSection.of(8, l_points), PlannedSection.of(9, h)
     key.write(target, deltas, *sections, ceremony, replace=replace)
     last_contribution = ceremony.contributions[-1]
     return KeyReceipt(
@@ -101,9 +101,9 @@ class _Parameters:
                     self._fail_mismatch(
                         name, f"{name} has {file_count} points, not {count} like that", start
                     )
-            size = 8 * group_of(key.curve, degree).point_words * count
-            self._ranges[name] = reader.offset, size
-            reader.take(size, name)
+            part_bytes = 8 * group_of(key.curve, degree).point_words * count
+            self._ranges[name] = reader.offset, part_bytes
+            reader.take(part_bytes, name)
 
     def check_unchanged_parts(self) -> None:
         """Raise MismatchError unless the parts that no contribution changes equal the key's."""
@@ -197,6 +197,7 @@ class _Parameters:
         return quotients
 
     def _contribution(self, number: int, details: Details) -> KeyContribution:
+        """Read the next contribution; raise InputError for a malformed point."""
         curve, reader = self._key.curve, self._reader
         elements: list[Any] = []
         for name, degree in (("delta_g1", 1), ("g1_s", 1), ("g1_sx", 1), ("g2_spx", 2)):
@@ -216,9 +217,11 @@ class _Parameters:
         return KeyContribution(elements[0], PublicKey(*elements[1:]), transcript, details)
 
     def _points(self, name: str, degree: int) -> Words:
-        offset, size = self._ranges[name]
+        offset, part_bytes = self._ranges[name]
         group = group_of(self._key.curve, degree)
-        points = from_uncompressed(resolve_device("cpu"), group, self._data[offset : offset + size])
+        points = from_uncompressed(
+            resolve_device("cpu"), group, self._data[offset : offset + part_bytes]
+        )
         if points is None:
             self._fail_malformed(name, "a coordinate is not below the modulus")
         return points

@@ -82,6 +82,7 @@ def new_key(
     with timeline.stage("check powers"):
         powers.check(resolve_device("cpu"))
     with timeline.stage("read constraints"):
+        # The property parses them on first access.
         _ = system.matrices
     initial_key = NewKey(resolved_device, system, powers, timeline)
 
@@ -280,7 +281,7 @@ class NewKey:
     ) -> Iterator[Buffer]:  # fmt: skip
         """Yield the points of wires `first` to `last` - 1, stored or computed, and hash them."""
         group = self._powers.group(group_number)
-        size = 8 * group.point_words
+        size = 8 * group.point_words  # of a point, in bytes
         self.hash.count(last - first)
         with self._timeline.stage(name) as stage:
             for start in range(first, last, WINDOW):

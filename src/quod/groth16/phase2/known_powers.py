@@ -58,6 +58,7 @@ class _KnownPowers:
             "tau_g1": 1, "tau_g2": 1, "alpha_tau_g1": self._secret.alpha,
             "beta_tau_g1": self._secret.beta,
         }  # fmt: skip
+        # About the number of multiples of each generator, by which the tables are chosen.
         count = 8 << power
         self._bases = {
             degree: FixedBase(
@@ -97,8 +98,12 @@ class _KnownPowers:
     def _points(
         self, identifier: int, name: str, levels: list[tuple[int | None, int]]
     ) -> PlannedSection:
+        """Return a section with the points of each of `levels`, a level and a number of points.
+
+        They are the Lagrange basis of size 2**level, or for the level None the powers of tau.
+        """
         degree = 2 if name == "tau_g2" else 1
-        size = 8 * self._group(degree).point_words
+        point_bytes = 8 * self._group(degree).point_words
 
         def parts() -> Iterator[Buffer]:
             for level, count in levels:
@@ -109,7 +114,7 @@ class _KnownPowers:
                     part = np.ascontiguousarray(scalars[start : start + _CHUNK])
                     yield self._bases[degree].multiply(part)
 
-        return PlannedSection(identifier, size * sum(count for _, count in levels), parts)
+        return PlannedSection(identifier, point_bytes * sum(count for _, count in levels), parts)
 
     def _powers(self, count: int, base: int | None = None) -> Words:
         fr = self._curve.fr
@@ -132,13 +137,14 @@ class _KnownPowers:
         )  # fmt: skip
         if level <= self._power:
             return lagrange_values
-        highest_power = pow(self._secret.tau, n - 1, r) * pow(n, -1, r) % r
+        # L_i has the term root**i * tau**(n - 1) / n.
+        highest_weight = pow(self._secret.tau, n - 1, r) * pow(n, -1, r) % r
         roots = self._powers(n, root)
         # Only the weights are in Montgomery form, so sums of canonical values are canonical.
         return weighted_sum(
             self._device,
             fr,
-            (1, r - highest_power, 0),
+            (1, r - highest_weight, 0),
             lagrange_values,
             roots,
             np.zeros_like(lagrange_values),

@@ -132,7 +132,8 @@ def quotient_powers(device: AnyDevice, zkey: Zkey) -> Iterator[Words]:
 def quotient_points(device: AnyDevice, zkey: Zkey, powers: Words) -> Words:
     """Return the h of a key from the n - 1 points of `quotient_powers`, in one array.
 
-    The omitted point is treated as infinity, so h differs from the original in its multiple.
+    The omitted point is treated as infinity, so each point of h differs from the original by a
+    multiple of the omitted one.
     """
     n, fr, group = zkey.domain_size, zkey.fr, group_of(CURVES[zkey.curve], 1)
     shift = quotient_coset_shift(fr, "snarkjs", zkey.log2_domain)

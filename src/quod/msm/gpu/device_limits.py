@@ -52,7 +52,7 @@ class SortTuning:
 class DeviceLimits:
     """Limits and preferences of a GPU.
 
-    resident_lanes: instances that fill the device.
+    resident_lanes: instances that fill the device; default: those of an H100 or H200.
     largest_buffer: bytes that a kernel can address through one argument. An allocation may be twice
         as large.
     shuffles: reduce bucket sums with four lanes per addition, which exchange coordinates by

@@ -91,8 +91,10 @@ class _Chunk:
 
 class _Accumulator:
     """The accumulation of one workgroup, with its state in shared memory.
+
     Methods take `first`, the position of the workgroup's first chunk, and `sets`, the number of
-    sets of `CHAINS` rows that still have entries.
+    sets of `CHAINS` rows that still have entries. `f.carried` propagates the carries of limbs;
+    `loop.carried` is the value that a loop carries.
     """
 
     def __init__(
@@ -284,10 +286,10 @@ class _Accumulator:
         k, f = self.k, self.f
         no_lane = k.constant(False, types.bool_)
         with k.range(0, sets, carry=(inverses, no_lane)) as loop:
-            prefix_products, infinite = loop.carried
+            remaining_inverses, infinite = loop.carried
             rows = self.chain_rows(sets - 1 - loop.index)
             differences = [self.denominator.load(row) for row in rows]
-            remaining = f.fit_many(prefix_products)
+            remaining = f.fit_many(remaining_inverses)
             prefixes = [self.prefix.load(row) for row in rows]
             products = f.multiply_many(
                 [*zip(remaining, prefixes, strict=True), *zip(remaining, differences, strict=True)]
@@ -348,6 +350,7 @@ class _Accumulator:
         reciprocal: CoordinateElement, offset: Value, negated: Value, points: Value, kinds: Value,
         x_memory: Value, y_memory: Value,
     ) -> Value:  # fmt: skip
+        """Compute `repair` as a device function."""
         f = self.f
         kind = kinds[self.row_index(row)]
         with k.if_(kind != _ADD):
@@ -368,6 +371,7 @@ class _Accumulator:
         return kind == _CANCEL
 
     def finish(self, first: Value, rows: Value, targets: Value, results: Value) -> None:
+        """Write the sums of the chunks in `rows` rows to the points `targets` of `results`."""
         k, f = self.k, self.f
         with k.range(0, rows) as loop:
             chunk = self.chunk(first, loop.index)
@@ -380,6 +384,8 @@ class _Accumulator:
 
 def max_rows(group: Group) -> int:
     """Return the maximum number of rows whose state fits `_STATE_BYTES`."""
+    # Four elements in eight lanes of 8-byte words; 52-bit limbs take up to two words more than
+    # 64-bit words do for each coefficient.
     state_bytes = 4 * 64 * (group.coordinate_words + 2 * group.degree)
     return _STATE_BYTES // state_bytes // 16 * 16
 

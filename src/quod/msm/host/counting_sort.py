@@ -44,10 +44,10 @@ def digits(
         half, digit_base = 1 << (window_bits - 1), 1 << window_bits
         carry: Value = k.constant(0, types.u32)
         for window in range(windows):
-            raw = bits_of(k, words, window * window_bits, window_bits) + carry
-            negative = raw >= half
+            unsigned_digit = bits_of(k, words, window * window_bits, window_bits) + carry
+            negative = unsigned_digit >= half
             carry = k.select(negative, k.constant(1, types.u32), 0)
-            digit = k.select(negative, raw - digit_base, raw)
+            digit = k.select(negative, unsigned_digit - digit_base, unsigned_digit)
             row = k.constant(window, types.u64) * count.cast(types.u64)
             out[row + i.cast(types.u64)] = digit
 
@@ -63,9 +63,9 @@ class _Digit:
 
 def _part_range(k: Builder, count: Value, part: Value, parts: Value) -> tuple[Value, Value]:
     """Return the range of scalars that worker `part` of `parts` sorts in a window."""
-    size = (count + parts - 1) // parts
-    start = k.minimum(part * size, count)
-    return start, k.minimum(start + size, count)
+    part_size = (count + parts - 1) // parts
+    start = k.minimum(part * part_size, count)
+    return start, k.minimum(start + part_size, count)
 
 
 def _row(windows: Value, copies: Value, window: Value, copy: Value) -> Value:
@@ -148,6 +148,7 @@ def scatter_digits(
     """Write each digit's entry to its bucket. Compiled for one lane, like `count_digits`.
 
     stride: copy j of the bases begins at base j * stride.
+    places: the positions from `place_buckets`; each becomes the position after the part's entries.
     """
     task = k.global_id()
     window, part = task // parts, task % parts

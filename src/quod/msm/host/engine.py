@@ -112,6 +112,7 @@ class HostEngine:
         return plan_msm(self.group, count, chosen_options, batch)
 
     def _precompute(self, plan: MsmPlan) -> None:
+        """Replace the points by `plan.copies` copies of multiples."""
         device, count = self.device, self._count
         device.check_budget(
             f"precompute_factor {self.options.precompute_factor} for {count} bases of "
@@ -169,6 +170,7 @@ class _Execution:
         )
 
     def _digits(self, scalars: Array) -> Array:
+        """Return the digits of each vector's scalars as a row, window by window."""
         plan, device, engine = self.plan, self.device, self.engine
         digit_rows = np.empty((plan.batch, plan.digit_windows * plan.count), np.uint16)
         overflow = np.zeros(1, np.uint32)
@@ -176,20 +178,21 @@ class _Execution:
             digits, lanes=device.lanes, window_bits=plan.window_bits, windows=plan.digit_windows,
             maximum=plan.maximum, masked=engine.has_infinite,
         )  # fmt: skip
-        groups = -(-plan.count // device.lanes)
+        workgroups = -(-plan.count // device.lanes)
         # Digits are in 16-bit two's complement, so the sentinel 0xFFFF is the digit -1. A row ends
         # with the top digit of a scalar, which is not negative if the scalar is valid. An
         # overwritten sentinel shows that the scalars were checked, which a zero in `overflow` does
         # not show.
         mark(digit_rows)
         for vector, row in zip(scalars, digit_rows, strict=True):
-            device.launch(kernel, groups, plan.count, vector, engine.infinite, row, overflow)
+            device.launch(kernel, workgroups, plan.count, vector, engine.infinite, row, overflow)
         if overflow[0]:
             raise _first_too_large(plan, scalars)
         check_written(device, "digits of scalars", digit_rows)
         return digit_rows
 
     def _sort(self, digit_rows: Array) -> tuple[Array, Array, Array]:
+        """Return the entries sorted by bucket, and the start and the length of each bucket."""
         plan, device = self.plan, self.device
         # Windows of the whole batch; plan.windows are those of one MSM.
         parts, buckets, windows = plan.sort_parts(device.threads), plan.buckets, plan.all_windows
@@ -226,6 +229,7 @@ class _Execution:
         )  # fmt: skip
 
     def _reduce(self, buckets: PointSums) -> Array:
+        """Return the MSMs, affine, from the sums of all buckets."""
         plan, device, group = self.plan, self.device, self.plan.group
         windows = plan.all_windows
         segments = windows * (plan.rows + plan.columns)
@@ -264,9 +268,10 @@ class _Execution:
 
 def _first_too_large(plan: MsmPlan, scalars: Array) -> InputError:
     """Return the error for the first scalar above the plan's maximum."""
-    raw = scalars.astype("<u4").tobytes()
+    scalar_bytes = scalars.astype("<u4").tobytes()
     integers = [
-        int.from_bytes(raw[start : start + 32], "little") for start in range(0, len(raw), 32)
+        int.from_bytes(scalar_bytes[start : start + 32], "little")
+        for start in range(0, len(scalar_bytes), 32)
     ]
     position = next(i for i, integer in enumerate(integers) if integer > plan.maximum) % plan.count
     return too_large(plan.group, plan.maximum, position)

@@ -29,8 +29,8 @@ def double_repeatedly(
     curve = PointArithmetic(k, group)
     i = k.global_id()
     with k.if_(i < count):
-        first = curve.carried(curve.extend(curve.load_affine(points, i)))
-        with k.range(1, copies, carry=first) as outer:
+        base_point = curve.carried(curve.extend(curve.load_affine(points, i)))
+        with k.range(1, copies, carry=base_point) as outer:
             with k.range(0, doublings, carry=outer.carried) as inner:
                 inner.next(curve.carried(curve.double(inner.carried)))
             index = outer.index.cast(u64) * count.cast(u64) + i.cast(u64)

@@ -240,6 +240,7 @@ def _run_starts(keys: Indices) -> Indices:
 def _by_owner(
     device: AnyDevice, group: Group, points: Words, entries: Indices, owners: Indices, count: int
 ) -> Words:
+    """Return the sum of the entries of each owner; `owners` has each entry's, in order."""
     run_starts = _run_starts(owners)
     lengths = np.diff(np.append(run_starts, len(owners)))
     sums = segment_sums(device, group, points, entries, run_starts, lengths)
@@ -288,9 +289,9 @@ def _digits(magnitudes: Words) -> NDArray[np.int8]:
     mask = np.uint64((1 << _WINDOW_BITS) - 1)
     for window in range(count):
         word_index, shift = divmod(window * _WINDOW_BITS, 64)
-        raw = (words[:, word_index] >> np.uint64(shift) & mask).astype(np.int8) + carry
-        carry = (raw > _LARGEST_DIGIT).astype(np.int8)
-        digits[window] = raw - (carry << _WINDOW_BITS)
+        unsigned_digits = (words[:, word_index] >> np.uint64(shift) & mask).astype(np.int8) + carry
+        carry = (unsigned_digits > _LARGEST_DIGIT).astype(np.int8)
+        digits[window] = unsigned_digits - (carry << _WINDOW_BITS)
     return digits
 
 
@@ -332,6 +333,7 @@ def segment_sums(
 def _add_up_on_host(
     device: Any, group: Group, points: Words, entries: Indices, starts: Indices, lengths: Indices
 ) -> Words:
+    """Compute `segment_sums` of segments of two or more entries."""
     sums = PointSums(device, group, len(starts), longest=_LONGEST, chunk_length=_CHUNK_LENGTH)
     flat = points.reshape(-1).view(np.uint64)
     sums.add_up(flat, _u32(entries), _u32(starts), _u32(lengths))
@@ -349,6 +351,7 @@ def _add_up_on_device(
     starts: Indices,
     lengths: Indices,
 ) -> Words:
+    """Compute `segment_sums` of segments of two or more entries, chunk by chunk."""
     chunk_counts = -(-lengths // _CHUNK_LENGTH)
     first_chunks = np.cumsum(chunk_counts) - chunk_counts
     owners = np.repeat(np.arange(len(starts)), chunk_counts)

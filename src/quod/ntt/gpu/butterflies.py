@@ -35,11 +35,13 @@ class Butterflies:
         rows = list(elements)
         descending = self.direction == "descending"
         for level in reversed(range(levels)) if descending else range(levels):
-            half = 1 << level
+            distance = 1 << level
             for low in range(1 << levels):
-                if not low & half:
-                    pair = rows[low], rows[low + half]
-                    rows[low], rows[low + half] = self._butterfly(*pair, level, low & (half - 1))
+                if not low & distance:
+                    pair = rows[low], rows[low + distance]
+                    rows[low], rows[low + distance] = self._butterfly(
+                        *pair, level, low & (distance - 1)
+                    )
         return rows
 
     def unify(self, elements: Sequence[Element]) -> list[Element]:
@@ -51,8 +53,11 @@ class Butterflies:
         """Reduce elements above `limit`, and give all elements the bound `limit`."""
         return self.f.unify(elements, self.limit)
 
-    def _butterfly(self, a: Element, b: Element, level: int, index: int) -> tuple[Element, Element]:
-        factor, ascending = self._factor(level, index), self.direction == "ascending"
+    def _butterfly(
+        self, a: Element, b: Element, level: int, position: int
+    ) -> tuple[Element, Element]:
+        """Return a + T*b and a - T*b, or descending a + b and T*(a - b), for the twiddle T."""
+        factor, ascending = self._factor(level, position), self.direction == "ascending"
         negated = False
         if factor is not None and self.f.is_shorter_negated(factor):
             negated, factor = True, -factor

@@ -77,20 +77,22 @@ def factors_of_pass(transform: Transform, log_rows: int, log_stride: int) -> Pas
     natural = transform.natural if uppermost else 1
     scale = transform.scale if uppermost else 1
     rows = 1 << log_rows
-    order = [int(row) for row in bit_reversal(log_rows)]
+    reversed_rows = [int(row) for row in bit_reversal(log_rows)]
     outer: list[int] = []
     if natural != 1:
-        first = scale if lowest else 1
-        outer = powers(pow(natural, 1 << log_stride, p), rows, p, first)
+        first_factor = scale if lowest else 1
+        outer = powers(pow(natural, 1 << log_stride, p), rows, p, first_factor)
         scale = 1 if lowest else scale
     base = pow(transform.backwards, 1 << above, p)
     starts = powers(base, rows, p, scale)
     if lowest:
         trivial = base == 1 and scale == 1
-        return PassFactors(outer, [] if trivial else [starts[row] for row in order], [])
+        return PassFactors(outer, [] if trivial else [starts[row] for row in reversed_rows], [])
     root = transform.root_of_order(log_rows + log_stride)
     ratios = powers(root, rows, p, natural)
-    return PassFactors(outer, [starts[row] for row in order], [ratios[row] for row in order])
+    return PassFactors(
+        outer, [starts[row] for row in reversed_rows], [ratios[row] for row in reversed_rows]
+    )
 
 
 def powers(base: int, count: int, p: int, first: int = 1) -> list[int]:
@@ -140,7 +142,7 @@ def fill_progressions(
 
 
 def build_table(device: AnyDevice, modulus: Modulus, integers: Sequence[int]) -> Buffer:
-    """Upload a table of integers in Montgomery form."""
+    """Upload integers, converted to Montgomery form, as a table."""
     return device.upload(from_integers(modulus, integers))
 
 

@@ -86,7 +86,7 @@ def record_transform(
         is_first, is_last = pass_index == 0, pass_index + 1 == len(order)
         columns = batch << (log_size - log_rows)
         tile = tuning.tile(log_rows)
-        groups = -(-columns >> tile.log_columns)
+        workgroups = -(-columns >> tile.log_columns)
         position: Position = "only" if len(split) == 1 else "upper" if log_stride else "lowest"
         is_bit_reversed = (permuted == "reads" and is_first) or (permuted == "writes" and is_last)
         shape = PassParameters(
@@ -104,7 +104,7 @@ def record_transform(
         source, target = (data if is_first else second_buffer), (data if is_last else second_buffer)
         recording.launch(
             device.compile(transform_tiles, lanes=tile.lanes, modulus=modulus, shape=shape),
-            groups, source, target,
+            workgroups, source, target,
             FactorTables(tables.twiddles, tables.outer, tables.inner, tables.inner_high),
             PassExtents(columns, log_size, log_stride, tables.log_split),
             label=f"{label} {pass_index + 1}/{len(order)}",
@@ -122,9 +122,9 @@ def transform_bytes(
     apart: bytes of the second buffer, which a transform of a single pass does not need.
     """
     split = tuning.split(log_size)
-    total = apart if len(split) > 1 else 0
-    stride = 0
+    total_bytes = apart if len(split) > 1 else 0
+    log_stride = 0
     for log_rows in split:
-        total += table_bytes(device, element_bytes, log_rows, stride)
-        stride += log_rows
-    return total
+        total_bytes += table_bytes(device, element_bytes, log_rows, log_stride)
+        log_stride += log_rows
+    return total_bytes

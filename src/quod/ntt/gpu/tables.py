@@ -75,6 +75,7 @@ def tables_of_pass(
 
 
 def _build(device: AnyDevice, transform: Transform, log_rows: int, log_stride: int) -> PassTables:
+    """Build the tables of a pass; the twiddles are shared between passes."""
     modulus, p = transform.modulus, transform.modulus.value
     root = transform.root_of_order(log_rows)
     twiddles = store_of(device).find(

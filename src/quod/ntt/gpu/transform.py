@@ -284,16 +284,17 @@ class _Pass:
         ]  # fmt: skip
 
     def _step(self, step: Step, elements: Sequence[Element]) -> list[Element]:
+        """Transform an instance's elements, 2**step.levels at a time."""
         result: list[Element] = []
         size = 1 << step.levels
         for start in range(0, len(elements), size):
-            group = list(elements[start : start + size])
+            rows = list(elements[start : start + size])
             if not self.descending:
-                group = self._twiddle(step, group, start)
-            group = self.butterflies.transform(group, step.levels)
+                rows = self._twiddle(step, rows, start)
+            rows = self.butterflies.transform(rows, step.levels)
             if self.descending:
-                group = self._twiddle(step, group, start)
-            result += group
+                rows = self._twiddle(step, rows, start)
+            result += rows
         return result
 
     def _twiddle(self, step: Step, elements: list[Element], start: int) -> list[Element]:

@@ -127,6 +127,7 @@ class _Pass:
         if self.shape.scaled:
             self.scale = self.f.load(self.factors, 0)
         if self.has_adjacent_columns:
+            # Power i > 0 of the root of order 2h is at index h + i; see `Tables`.
             self.roots = {index: self.f.load(self.factors, index) for index in (3, 5, 6, 7)}
         blocks = (self.columns + (lanes - 1)) // lanes
         with k.range(group, blocks, k.num_workgroups().cast(types.u64)) as loop:
@@ -172,10 +173,10 @@ class _Pass:
         if not self.has_adjacent_columns:
             return
         row = self.k.minimum(row, (self._constant(1) << self.log_rows) - 1)
-        first = self.first_element + (row << self.log_stride)
+        row_start = self.first_element + (row << self.log_stride)
         data, step = self.data.cast(self.f.word_type), _LINE_BYTES // self.f.word_type.bytes
         for word in range(0, self.f.word_count * self.k.workgroup_size, step):
-            self.k.prefetch(data, first * self.f.word_count + word)
+            self.k.prefetch(data, row_start * self.f.word_count + word)
 
     @property
     def _record_limbs(self) -> int:
@@ -222,17 +223,17 @@ class _Pass:
         """Compute all twiddles of a step from the first one of its highest level."""
         form = canonical_form(self.f, self.f.native_exponent)
         offset = self.twiddle_start + (self._records_before(start) + row) * self._record_limbs
-        first = load_limbs(self.k, self.f, self.twiddles, offset, form)
+        first_twiddle = load_limbs(self.k, self.f, self.twiddles, offset, form)
         result = {}
         for level in reversed(range(levels)):
-            result[level, 0] = first
+            result[level, 0] = first_twiddle
             positions = range(1, 1 << level)
             products = self.f.multiply_many(
-                [(first, self.roots[1 << level | position]) for position in positions]
+                [(first_twiddle, self.roots[1 << level | position]) for position in positions]
             )
             result |= {(level, position): product for position, product in zip(positions, products)}
             if level:
-                first = self.f.square(first)
+                first_twiddle = self.f.square(first_twiddle)
         return result
 
     # --- steps

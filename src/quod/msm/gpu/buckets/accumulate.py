@@ -93,11 +93,11 @@ def accumulate(
     with k.if_(i < count[0]):
         start, length = table.starts[i], table.lengths[i]
         last = start + length - 1
-        first = entries[start]
-        total = law.begin(law.base(law.load_base(bases, first), first))
+        first_entry = entries[start]
+        total = law.begin(law.base(law.load_base(bases, first_entry), first_entry))
         entry = entries[k.minimum(start + 1, last)]
-        carried: Any = (total, entry, law.load_base(bases, entry) if ahead else None)
-        with k.range(1, length, carry=carried) as loop:
+        initial: Any = (total, entry, law.load_base(bases, entry) if ahead else None)
+        with k.range(1, length, carry=initial) as loop:
             total, entry, base_words = loop.carried
             next_entry = entries[k.minimum(start + loop.index + 1, last)]
             if ahead:
@@ -175,7 +175,9 @@ def record(
     group, form = plan.group, plan.form
     chosen = chosen or tuning(group, long=plan.limits.long)
     shape = _affine_shape(device, plan, chosen)
-    moved = plan.max_entries * (8 * plan.base_words + 4) + plan.max_chunks * 8 * plan.sum_words
+    moved_bytes = (
+        plan.max_entries * (8 * plan.base_words + 4) + plan.max_chunks * 8 * plan.sum_words
+    )
     static: dict[str, Any] = {
         "group": group, "resident": chosen.resident, "ahead": chosen.ahead,
         "inlined": chosen.inlined,
@@ -184,22 +186,23 @@ def record(
     pair_scratch: list[Buffer] = []
     if shape is None:
         compiled = device.compile(accumulate, form=form, **static)
-        groups = -(-plan.max_chunks // device.lanes)
+        workgroups = -(-plan.max_chunks // device.lanes)
         products = PRODUCTS_OF_BASE[form]
         multiply_adds = addition_cost(group, form, products)
     else:
         compiled = device.compile(accumulate_affine, slots=shape.slots, **static)
-        groups = shape.workgroups
+        workgroups = shape.workgroups
         pair_scratch.append(scratch.slice(_retry_bytes(plan), scratch.nbytes))
-        moved += plan.max_entries * bytes_of_addition(group)
+        moved_bytes += plan.max_entries * bytes_of_addition(group)
         products, multiply_adds = PRODUCTS_OF_AFFINE, affine_cost(group)
+    # The number of `retries`.
     recording.fill(scratch.slice(0, 4), label="accumulate")
     recording.launch(
-        compiled, groups, chunks.count, work, *pair_scratch, label="accumulate", bytes=moved,
-        modmuls=plan.max_entries * products * group.degree,
+        compiled, workgroups, chunks.count, work, *pair_scratch, label="accumulate",
+        bytes=moved_bytes, modmuls=plan.max_entries * products * group.degree,
         multiply_adds=plan.max_entries * multiply_adds,
     )  # fmt: skip
     if form == "weierstrass":
-        accumulate_kernel = device.compile(accumulate_again, group=group, form=form)
+        retry_kernel = device.compile(accumulate_again, group=group, form=form)
         lanes = min(plan.max_chunks, device.resident_lanes)
-        recording.launch(accumulate_kernel, -(-lanes // device.lanes), work, label="accumulate")
+        recording.launch(retry_kernel, -(-lanes // device.lanes), work, label="accumulate")

@@ -85,6 +85,8 @@ class _ScratchSlots:
     """Field elements of an instance in scratch memory, in the limbs that registers hold.
 
     Elements are interleaved over a workgroup in units of 16 bytes, so that accesses are coalesced.
+
+    like: an element in these limbs.
     """
 
     def __init__(self, k: Builder, scratch: Value, like: CoordinateElement, slots: int) -> None:
@@ -96,8 +98,10 @@ class _ScratchSlots:
         self._values_per_unit = _UNIT_BYTES // element.bytes
         self._units = -(-self._count // self._values_per_unit)
         workgroup_units = _ELEMENTS_PER_SLOT * slots * self._units * k.workgroup_size
-        first = k.workgroup_id().cast(types.u64) * workgroup_units + k.local_id().cast(types.u64)
-        self._memory = k.pointer_add(scratch.cast(element), first * self._values_per_unit)
+        first_unit = k.workgroup_id().cast(types.u64) * workgroup_units + k.local_id().cast(
+            types.u64
+        )
+        self._memory = k.pointer_add(scratch.cast(element), first_unit * self._values_per_unit)
 
     def _offsets(self, index: Value) -> list[Value]:
         """Return the offsets of the 16-byte units of the instance's element `index`."""
@@ -171,8 +175,10 @@ class _EntryPairs(_Pairs):
         self.count = length >> 1
 
     def find(self, i: Value) -> tuple[Value, Value]:
-        first = self._start + i * 2
-        return self._entries[first], self._entries[self._law.k.minimum(first + 1, self._last)]
+        pair_start = self._start + i * 2
+        return self._entries[pair_start], self._entries[
+            self._law.k.minimum(pair_start + 1, self._last)
+        ]
 
     def x(self, pair: tuple[Value, Value]) -> Elements:
         return self._x(pair[0]), self._x(pair[1])
@@ -247,6 +253,7 @@ class _Level:
     def add(self) -> Value:
         """Add all pairs; return whether two points had equal x, which makes all sums invalid."""
         k, f = self._k, self._f
+        # `f.carried` propagates the carries of limbs; `forward.carried` is the loop's value.
         no_pairs = k.constant(0, types.u32)
         with k.range(0, self._chunks, carry=(f.carried(f.one()), no_pairs)) as forward:
             product, pairs_before = forward.carried
@@ -333,19 +340,21 @@ def accumulate_affine(
     law = WeierstrassSums(k, group, inlined=inlined)
     f = law.field
     scratch_slots = _ScratchSlots(k, scratch, f.carried(f.one()), slots)
-    chunks, lanes = count[0], k.num_workgroups() * k.workgroup_size
+    chunks, instances = count[0], k.num_workgroups() * k.workgroup_size
     with k.while_(k.workgroup_id() * k.workgroup_size) as batches:
-        first = batches.carried
-        batches.check(first < chunks)
+        workgroup_rank = batches.carried
+        batches.check(workgroup_rank < chunks)
         # Chunks are sorted by falling length, so this is the longest remaining chunk.
-        slots_per_tree = (work.table.lengths[first] + 1) >> 1
-        first_rank = first + k.local_id()
-        remaining = k.select(first_rank < chunks, (chunks - first_rank + (lanes - 1)) // lanes, 0)
+        slots_per_tree = (work.table.lengths[workgroup_rank] + 1) >> 1
+        first_rank = workgroup_rank + k.local_id()
+        remaining = k.select(
+            first_rank < chunks, (chunks - first_rank + (instances - 1)) // instances, 0
+        )
         trees_at_once = k.constant(slots, types.u32) // slots_per_tree
         trees = k.minimum(trees_at_once, remaining)
 
         def entry_pairs(j: Value) -> _EntryPairs:
-            rank = first_rank + j * lanes
+            rank = first_rank + j * instances
             start, length = work.table.starts[rank], work.table.lengths[rank]
             return _EntryPairs(law, work, start, length, j * slots_per_tree)
 
@@ -357,18 +366,18 @@ def accumulate_affine(
             levels.check((k.constant(1, types.u32) << (level - 1)) < slots_per_tree)
 
             def sum_pairs(j: Value) -> _SumPairs:
-                sum_count = (work.table.lengths[first_rank + j * lanes] + 1) >> 1
+                sum_count = (work.table.lengths[first_rank + j * instances] + 1) >> 1
                 return _SumPairs(k, scratch_slots, j * slots_per_tree, sum_count, level)
 
             level_failed = _Level(law, scratch_slots, trees, sum_pairs, ahead=ahead).add()
             levels.next((level + 1, failed | level_failed))
         _, failed = levels.results
         with k.range(0, trees) as loop:
-            rank, slot = first_rank + loop.index * lanes, loop.index * slots_per_tree
+            rank, slot = first_rank + loop.index * instances, loop.index * slots_per_tree
             one = f.carried(f.one())
             chunk_number = work.table.numbers[rank]
             total = (scratch_slots.x(slot), scratch_slots.y(slot), one, one)
             law.store_coordinates(work.sums, chunk_number, total)
             with k.if_(failed):
                 work.retries[k.atomic_add(work.retries, 0, 1) + 1] = rank
-        batches.next(first + trees_at_once * lanes)
+        batches.next(workgroup_rank + trees_at_once * instances)

@@ -76,9 +76,11 @@ def _instance_buckets(
     buckets_per_instance = max(1, size // k.workgroup_size)
     offset = k.local_id() * buckets_per_instance
     exists = offset < size
-    first = (k.workgroup_id() << block_bits) + k.select(exists, offset, 0)
-    loaded = k.load(counts, first, buckets_per_instance)
-    return [(first + i, k.select(exists, count, 0), exists) for i, count in enumerate(loaded)]
+    first_bucket = (k.workgroup_id() << block_bits) + k.select(exists, offset, 0)
+    loaded = k.load(counts, first_bucket, buckets_per_instance)
+    return [
+        (first_bucket + i, k.select(exists, count, 0), exists) for i, count in enumerate(loaded)
+    ]
 
 
 @kernel
@@ -104,15 +106,15 @@ def place_buckets(
     scan = Scan(k)
     lengths = k.shared(types.u32, LENGTHS)
     clear(k, lengths, LENGTHS)
-    bucket_sizes = _instance_buckets(k, counts, block_bits)
-    splits = [_Split.of(k, count, longest) for _, count, _ in bucket_sizes]
+    own_buckets = _instance_buckets(k, counts, block_bits)
+    splits = [_Split.of(k, count, longest) for _, count, _ in own_buckets]
     entries = chunks = k.constant(0, types.u32)
-    for (_, count, _), split in zip(bucket_sizes, splits, strict=True):
+    for (_, count, _), split in zip(own_buckets, splits, strict=True):
         entries, chunks = entries + count, chunks + split.chunk_count
     start, _ = scan.exclusive(entries)
     start = start + block_starts[k.workgroup_id() << start_bits]
     chunk, all_chunks = scan.exclusive(chunks)
-    for (bucket, count, exists), split in zip(bucket_sizes, splits, strict=True):
+    for (bucket, count, exists), split in zip(own_buckets, splits, strict=True):
         with k.if_(exists):
             starts[bucket] = start
             cursors[bucket] = start
@@ -244,24 +246,25 @@ def make_chunks(
     large_lanes = k.shared(types.u32, k.workgroup_size)
     large_count = k.shared(types.u32, 1)
     clear(k, histogram, LENGTHS)
-    bucket_sizes = _instance_buckets(k, counts, block_bits)
-    splits = [_Split.of(k, count, longest) for _, count, _ in bucket_sizes]
+    own_buckets = _instance_buckets(k, counts, block_bits)
+    splits = [_Split.of(k, count, longest) for _, count, _ in own_buckets]
     k.barrier()
     chunk_ranks = [split.count_chunks(k, histogram) for split in splits]
     k.barrier()
     with k.range(k.local_id(), LENGTHS, k.workgroup_size) as loop:
         length_count = histogram[loop.index]
+        # Reserve ranks for the block's chunks of each length; `histogram` then has the first rank.
         with k.if_(length_count != 0):
             histogram[loop.index] = k.atomic_add(ranks, loop.index, length_count)
-    first = block_first[k.workgroup_id()]
+    block_first_chunk = block_first[k.workgroup_id()]
     for (bucket, _, exists), split, (longer_rank, short_rank) in zip(
-        bucket_sizes, splits, chunk_ranks, strict=True
+        own_buckets, splits, chunk_ranks, strict=True
     ):
         with k.if_(k.local_id() == 0):
             large_count[0] = 0
         k.barrier()
         own_bucket = _Bucket(
-            bucket_starts[bucket], first_chunk[bucket] + first, split.chunk_count,
+            bucket_starts[bucket], first_chunk[bucket] + block_first_chunk, split.chunk_count,
             split.short_length, split.longer_count,
             histogram[k.minimum(split.short_length + 1, MAX_LONGEST)] + longer_rank,
             histogram[split.short_length] + short_rank,

@@ -231,8 +231,8 @@ def begin_sums(
 
 def lanes_of(plan: GpuMsmPlan) -> int:
     """Return the lanes that add the chunks of one bucket, a power of two up to 32."""
-    chunks = plan.max_entries // (plan.longest * plan.all_buckets)
-    min_lanes = -(-chunks // _CHUNKS_PER_LANE)
+    chunks_per_bucket = plan.max_entries // (plan.longest * plan.all_buckets)
+    min_lanes = -(-chunks_per_bucket // _CHUNKS_PER_LANE)
     return min(32, 1 << max(0, min_lanes - 1).bit_length())
 
 

@@ -49,6 +49,7 @@ def weigh_lines(
     i = k.global_id()
     with k.if_(i < count):
         first, length, weight = firsts[i], lengths[i], weights[i]
+        # Each point is added to `total` once for each unit of its weight.
         with k.range(1 - weight, length, carry=(law.neutral(), law.neutral())) as loop:
             running, total = loop.carried
             index = length - weight - loop.index
@@ -124,8 +125,8 @@ class Finisher:
         ):
             compiled = host.compile(definition, group=group, form=form)
             packed = compiled.pack((count, *arguments))
-            groups = -(-count // compiled.lanes)
-            self._launches.append((compiled, groups, packed, (count, *arguments)))
+            workgroups = -(-count // compiled.lanes)
+            self._launches.append((compiled, workgroups, packed, (count, *arguments)))
 
     def finish(self, lines: Sequence[Array]) -> list[Array]:
         """Return the results of each MSM from its lines.

@@ -89,8 +89,8 @@ def finish_lines(
                         one,
                     )
                 )
-            shifted, doublings, additions = operands.results
-            with k.range(0, doublings, carry=shifted) as doubling:
+            partial_sum, doublings, additions = operands.results
+            with k.range(0, doublings, carry=partial_sum) as doubling:
                 doubling.next(law.double(doubling.carried))
             window = k.workgroup_id() * windows + term // bits
             first = ((bits - 1 - bit) * all_windows + window) * 2
@@ -118,11 +118,11 @@ def record_finish(
     out: 8 * batch * group.point_words bytes on the device.
     Raises DeviceError for another plan or buffers of another size.
     """
-    needed = 8 * plan.batch * plan.group.point_words
-    if not plan.on_device or lines.nbytes != line_bytes(plan) or out.nbytes != needed:
+    out_bytes = 8 * plan.batch * plan.group.point_words
+    if not plan.on_device or lines.nbytes != line_bytes(plan) or out.nbytes != out_bytes:
         raise DeviceError(
-            f"{plan.batch} results take {needed} bytes, not {out.nbytes}, of a plan for results on "
-            "the device"
+            f"{plan.batch} results take {out_bytes} bytes, not {out.nbytes}, of a plan for results "
+            "on the device"
         )
     compiled = device.compile(finish_lines, lanes=LANES, group=plan.group, form=plan.form)
     recording.launch(

@@ -97,6 +97,11 @@ def rounds_of(plan: GpuMsmPlan) -> Iterator[Round]:
 def _round(
     plan: GpuMsmPlan, sources: dict[Vector, int], max_bits: int, target_starts: dict[Vector, int]
 ) -> Round:  # fmt: skip
+    """Return the round that cuts vectors into their halves.
+
+    sources: the index of each vector's first point.
+    target_starts: the index of each final vector's first point in the lines.
+    """
     windows, resident = plan.all_windows, plan.limits.resident_lanes
     pairs = [(source, half) for source in sources for half in source.halves(max_bits)]
     lengths = [1 << (source.bits + source.parts - half.bits) for source, half in pairs]
@@ -106,7 +111,7 @@ def _round(
         # Enough points for all lanes: one lane per line, so that no lane idles in a tree.
         lanes, line_length = 1, max(_LANE_LENGTH, 2 * points // resident)
     jobs: list[Job] = []
-    groups = next_points = 0
+    workgroups = next_points = 0
     for (source, half), length in zip(pairs, lengths):
         parts = max(0, length.bit_length() - line_length.bit_length()) if line_length else 0
         target = replace(half, parts=parts)
@@ -115,13 +120,13 @@ def _round(
         is_short = target.is_short(max_bits)
         jobs.append(
             Job(
-                cut, groups, sources[source],
+                cut, workgroups, sources[source],
                 target_starts[target] if is_short else next_points, is_short,
             )
         )  # fmt: skip
-        groups += -(-lines * lanes // LANES)
+        workgroups += -(-lines * lanes // LANES)
         next_points += 0 if is_short else lines
-    return Round(tuple(jobs), lanes, groups, next_points)
+    return Round(tuple(jobs), lanes, workgroups, next_points)
 
 
 @kernel
@@ -156,9 +161,9 @@ def sum_round(
     first_group, *fields, source, target, is_short = (
         table[search.results * _JOB_WORDS + field] for field in range(_JOB_WORDS)
     )
-    number = (k.workgroup_id() - first_group) * (k.workgroup_size >> lane_bits)
+    first_line = (k.workgroup_id() - first_group) * (k.workgroup_size >> lane_bits)
     shape = LineShape(*fields)
-    line = Line.of(k, number + (k.local_id() >> lane_bits), shape)
+    line = Line.of(k, first_line + (k.local_id() >> lane_bits), shape)
     one = k.constant(1, types.u32)
     lanes = one << lane_bits
     lane = k.local_id() & (lanes - 1)
@@ -192,9 +197,9 @@ def _regions(plan: GpuMsmPlan) -> list[tuple[int, int]]:
     """Return the byte range of each round's sums in scratch memory."""
     regions, start = [], 0
     for reduction in rounds_of(plan):
-        size = max(_ALIGNMENT, 8 * plan.sum_words * reduction.points)
-        regions.append((start, start + size))
-        start = -(-(start + size) // _ALIGNMENT) * _ALIGNMENT
+        region_bytes = max(_ALIGNMENT, 8 * plan.sum_words * reduction.points)
+        regions.append((start, start + region_bytes))
+        start = -(-(start + region_bytes) // _ALIGNMENT) * _ALIGNMENT
     return regions
 
 
@@ -219,6 +224,7 @@ def record(
         table = device.upload(np.array([job.words for job in reduction.jobs], np.uint32))
         compiled = device.compile(sum_round, lanes=LANES, group=plan.group, form=plan.form)
         out = scratch.slice(start, stop)
+        # If points are not gathered, the kernel does not read `first_chunk`.
         recording.launch(
             compiled, reduction.groups, len(reduction.jobs), reduction.lanes.bit_length() - 1,
             int(chunk_starts is not None), table, points, chunk_starts or table, out, lines,

@@ -65,6 +65,7 @@ class Vector:
 
     def halves(self, max_bits: int) -> tuple[Vector, ...]:
         """Return the vectors of its row sums and column sums.
+
         If a part is short, return the vector of sums over the parts instead.
         """
         if self.bits <= max_bits:
@@ -166,6 +167,7 @@ class Line:
 
     @classmethod
     def of(cls, k: Builder, number: Value, shape: LineShape) -> Line:
+        """Return line `number` of a launch."""
         bits, kept, parts = shape.bits, shape.kept, shape.parts
         exists = number < shape.lines
         one = k.constant(1, types.u32)
@@ -183,9 +185,9 @@ class Line:
 
     def point(self, position: Value) -> Value:
         """Return the index, among all points, of the line's point number `position`."""
-        number = self.first + position
-        high = number >> self.rest_bits
-        return self.base + (number - (high << self.rest_bits)) + (high << self.high_shift)
+        summed_bits = self.first + position
+        high = summed_bits >> self.rest_bits
+        return self.base + (summed_bits - (high << self.rest_bits)) + (high << self.high_shift)
 
     def sum(
         self, k: Builder, law: SumArithmetic[Any], points: Value, first_chunk: Value, *,
@@ -249,7 +251,7 @@ def sum_short_lines(
     law = four_lane_arithmetic(k, group, form)
     group_of_four = k.global_id() // LANES_PER_SUM
     line = Line.of(k, group_of_four // groups_per_line, shape)
-    number = group_of_four % groups_per_line
+    group_in_line = group_of_four % groups_per_line
     length = k.constant(1, types.u32) << (shape.bits - shape.kept - shape.parts)
     rounds = (length + (groups_per_line - 1)) // groups_per_line
 
@@ -261,12 +263,14 @@ def sum_short_lines(
             exists, index = exists & (first_chunk[index + 1] != first), first
         return law.load_where(exists, points, index)
 
-    start = point(number)
+    start = point(group_in_line)
     with k.range(1, rounds, carry=(start.coordinate, start.infinity)) as loop:
-        total = law.add(FourLaneSum(*loop.carried), point(loop.index * groups_per_line + number))
+        total = law.add(
+            FourLaneSum(*loop.carried), point(loop.index * groups_per_line + group_in_line)
+        )
         loop.next((total.coordinate, total.infinity))
     total = law.total(FourLaneSum(*loop.results), groups_per_line)
-    with k.if_(line.exists & (number == 0)):
+    with k.if_(line.exists & (group_in_line == 0)):
         law.store(out, line.number, total)
 
 
@@ -300,8 +304,8 @@ def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
     for on_device in (False, True):
         variant = replace(plan, on_device=on_device)
         max_bits, cuts = short_bits(variant), cuts_of(variant, device.resident_lanes)
-        kept = sum(cut.lines for cut in cuts if not cut.target.is_short(max_bits))
-        lines = max(lines, kept)
+        scratch_lines = sum(cut.lines for cut in cuts if not cut.target.is_short(max_bits))
+        lines = max(lines, scratch_lines)
     return 8 * plan.sum_words * lines
 
 

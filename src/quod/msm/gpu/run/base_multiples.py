@@ -193,12 +193,14 @@ class _Recorder:
 
     def _bases_of_slice(self, points_slice: _Slice, copy: int) -> Buffer:
         """Return the memory of a slice of one copy of the bases."""
-        first, size = copy * len(self._points), 8 * self._plan.base_words
+        first_base, base_bytes = copy * len(self._points), 8 * self._plan.base_words
         return self._bases.slice(
-            (first + points_slice.start) * size, (first + points_slice.stop) * size
+            (first_base + points_slice.start) * base_bytes,
+            (first_base + points_slice.stop) * base_bytes,
         )
 
     def _weierstrass(self, points_slice: _Slice, points: Array) -> None:
+        """Record all copies of a slice, as affine points."""
         source = self._bases_of_slice(points_slice, 0)
         self._recording.upload(points, source, label="bases")
         for copy in range(1, self._plan.copies):
@@ -207,6 +209,10 @@ class _Recorder:
             source = target
 
     def _edwards(self, points_slice: _Slice, points: Array, affine: list[Buffer]) -> None:
+        """Record all copies of a slice, in the Edwards form.
+
+        affine: memory for two copies as affine Weierstrass points.
+        """
         source, target = (
             copy_memory.slice(0, points_slice.count * 2 * self._element) for copy_memory in affine
         )

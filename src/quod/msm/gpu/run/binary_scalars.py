@@ -133,6 +133,7 @@ class BinaryScalarMsm:
         """The plan for the scalars that are 1, all in one bucket."""
         lanes = _WAVES * self.device.resident_lanes
         longest = min(MAX_LONGEST, max(_SHORTEST, -(-self.count // lanes)))
+        # One window, one copy of the bases, and 1 as the largest scalar.
         return GpuMsmPlan(
             self.group, self.count, _WINDOW_BITS, 1, 1, 1, longest,
             limits=DeviceLimits.of(self.device),
@@ -153,9 +154,9 @@ class BinaryScalarMsm:
         return arena.peak
 
     def _allocate_others(self, arena: Arena) -> tuple[Buffer, Buffer, MsmBuffers]:
-        """Allocate the gathered scalars, their bases, and the buffers of their MSM."""
-        words, bases = arena.allocate(SCALAR_BYTES // 4 * self.room), arena.allocate(self.room)
-        return words, bases, MsmBuffers.of(self.device, self._others_plan, arena)
+        """Allocate gathered scalars, the indices of their bases, and their MSM's buffers."""
+        words, indices = arena.allocate(SCALAR_BYTES // 4 * self.room), arena.allocate(self.room)
+        return words, indices, MsmBuffers.of(self.device, self._others_plan, arena)
 
     def _allocate_ones(self, arena: Arena) -> tuple[Chunks, Buffer, Buffer, Buffer]:
         """Allocate chunks, their sums, scratch memory and lines."""
@@ -186,6 +187,7 @@ class BinaryScalarMsm:
         bases: affine points in device memory, without multiples.
         Returns two MSMs, whose results are to be added.
         """
+        # Both MSMs use the whole workspace, one after the other.
         arenas = (Arena(self.device, workspace) for _ in range(2))
         with recording.part("ones"):
             ones = self._record_ones(recording, scalar_split, bases, next(arenas))
@@ -196,6 +198,7 @@ class BinaryScalarMsm:
     def _record_ones(
         self, recording: RecordingStream, scalar_split: ScalarSplit, bases: Buffer, arena: Arena
     ) -> RecordedMsm:
+        """Record the sum of the bases whose scalar is 1, in equal chunks."""
         plan, device = self._ones_plan, self.device
         chunks, sums, scratch, lines = self._allocate_ones(arena)
         lanes = max(plan.max_chunks, plan.all_buckets + 1)
@@ -218,6 +221,7 @@ class BinaryScalarMsm:
         self, recording: RecordingStream, scalar_split: ScalarSplit, scalars: Buffer, bases: Buffer,
         arena: Arena,
     ) -> RecordedMsm:  # fmt: skip
+        """Record the MSM of the scalars above 1, which are gathered first."""
         plan, device, capacity = self._others_plan, self.device, self.room
         words, base_indices, buffers = self._allocate_others(arena)
         gather = device.compile(split.gather_scalars, indexed=scalar_split.indices is not None)

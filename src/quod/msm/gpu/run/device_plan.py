@@ -125,9 +125,9 @@ def _planned(
     max_copies = max(1, min(max_copies, max_buffer_bytes // bytes_per_copy))
 
     def plans(window_bits: int, block: int | None) -> Iterator[GpuMsmPlan]:
-        needed = window_count(maximum, window_bits)
-        for windows in range(-(-needed // max_copies), needed + 1):
-            copies = -(-needed // windows)
+        needed_windows = window_count(maximum, window_bits)
+        for windows in range(-(-needed_windows // max_copies), needed_windows + 1):
+            copies = -(-needed_windows // windows)
             shape = replace(
                 probe, window_bits=window_bits, windows=windows, copies=copies, base_block=block
             )

@@ -158,15 +158,15 @@ class GpuEngine:
             return self.msm_words(host, None, timeline)
         results = np.zeros((vectors, self.group.point_words), np.uint64)
         plan = resident.plan(count, vectors)
-        needed = resident.workspace_bytes(plan)
-        self._check(count, needed + scalars.nbytes)
-        workspace, size = Workspace(device, needed), SCALAR_BYTES * count
+        needed_bytes = resident.workspace_bytes(plan)
+        self._check(count, needed_bytes + scalars.nbytes)
+        workspace, vector_bytes = Workspace(device, needed_bytes), SCALAR_BYTES * count
         for start in range(0, vectors, plan.batch):
             stop = min(start + plan.batch, vectors)
             recording = device.stream("msm").record()
             recorded = resident.record(
-                recording, scalars.slice(start * size, stop * size), workspace=workspace,
-                plan=with_batch(plan, count, stop - start),
+                recording, scalars.slice(start * vector_bytes, stop * vector_bytes),
+                workspace=workspace, plan=with_batch(plan, count, stop - start),
             )  # fmt: skip
             recording.finish().run(timeline)
             results[start:stop] = recorded.finish()
@@ -220,6 +220,7 @@ class GpuEngine:
         return self._new_session(count, vectors, options)
 
     def _new_session(self, count: int, vectors: int, options: MsmOptions | None) -> Session:
+        """Record an MSM of this shape; raise DeviceError if it exceeds the memory budget."""
         device, resident = self.device, self.resident
         self._check(count, self.peak_bytes(count, vectors, options))
         scalar_bytes = SCALAR_BYTES * vectors * count
@@ -258,8 +259,8 @@ class GpuEngine:
         has_several_base_blocks = len(resident.blocks) > 1
         if plan.batch > 1 or plan.count < _MIN_SCALARS_FOR_BLOCKS or has_several_base_blocks:
             return []
-        first = first_block(plan)
-        return [with_batch(plan, block, 1) for block in (first, plan.count - first)]
+        first_count = first_block(plan)
+        return [with_batch(plan, block, 1) for block in (first_count, plan.count - first_count)]
 
     def _stream_plan(self, count: int, options: MsmOptions | None) -> StreamPlan:
         budget = self.device.memory_budget // _SHARE

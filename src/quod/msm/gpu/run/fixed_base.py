@@ -44,26 +44,31 @@ def multiply_from_table(
     with k.if_(i < count):
         start = (curve.carried(curve.infinity()), k.constant(0, types.u32))
         with k.range(0, windows, carry=start) as loop:
+            # `curve.carried` propagates the carries of limbs; `carry` is that of signed digits.
             total, carry = loop.carried
-            raw = _bits(k, scalars, i, loop.index * window_bits, window_bits, group) + carry
-            negative = raw > half
-            size = k.select(negative, full - raw, raw)
-            entry = curve.load_affine(table, loop.index * half + (k.maximum(size, 1) - 1))
+            unsigned_digit = (
+                _bits(k, scalars, i, loop.index * window_bits, window_bits, group) + carry
+            )
+            negative = unsigned_digit > half
+            magnitude = k.select(negative, full - unsigned_digit, unsigned_digit)
+            entry = curve.load_affine(table, loop.index * half + (k.maximum(magnitude, 1) - 1))
             f = curve.field
             y = f.select(negative, f.carried(-entry.y), f.carried(entry.y))
-            entry = replace(entry, y=y, infinity=entry.infinity | (size == 0))
+            entry = replace(entry, y=y, infinity=entry.infinity | (magnitude == 0))
             one = k.constant(1, types.u32)
             loop.next((curve.carried(curve.add_affine(total, entry)), k.select(negative, one, 0)))
         curve.store_extended(out, i, loop.results[0])
 
 
-def _bits(k: Builder, scalars: Value, scalar: Value, low: Value, count: int, group: Group) -> Value:
+def _bits(
+    k: Builder, scalars: Value, scalar_index: Value, low: Value, count: int, group: Group
+) -> Value:
     """Read `count` bits of a scalar from bit `low` on; bits above its words are zero."""
     last = group.scalars.words // 2 - 1
     word_index, shift = low // 64, (low % 64).cast(types.u64)
 
     def word(index: Value) -> Value:
-        offset = scalar.cast(types.u64) * (last + 1) + k.minimum(index, last).cast(types.u64)
+        offset = scalar_index.cast(types.u64) * (last + 1) + k.minimum(index, last).cast(types.u64)
         return k.select(index <= last, scalars[offset], 0)
 
     # Two shifts, because a shift by 64 is undefined.
@@ -139,9 +144,10 @@ class GpuTable:
     def _multiply_chunk(
         self, count: int, scalar_memory: Buffer, affine: Buffer, scratch: tuple[Buffer, Buffer]
     ) -> None:
+        """Multiply the point by `count` scalars, and write affine points."""
         device, (extended, prefixes) = self._device, scratch
-        groups = -(-count // device.lanes)
-        device.launch(self._multiply, groups, count, self._table, scalar_memory, extended)
+        workgroups = -(-count // device.lanes)
+        device.launch(self._multiply, workgroups, count, self._table, scalar_memory, extended)
         # More points for each inversion save products, but every lane should have work.
         instances = min(count, max(device.resident_lanes, count // 16))
         device.launch(

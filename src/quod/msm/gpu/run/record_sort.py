@@ -59,14 +59,14 @@ def record_chunks(
         masked=scalars.infinity_mask is not None,
         listed=scalars.listed,
     )
-    total = plan.count * plan.batch
+    total_scalars = plan.count * plan.batch
     source = ScalarSource(
-        plan.count, total, scalars.stride, scalars.bases, scalars.first, scalars.words,
+        plan.count, total_scalars, scalars.stride, scalars.bases, scalars.first, scalars.words,
         scalars.indices or scalars.words, scalars.infinity_mask or scalars.words,
     )  # fmt: skip
-    scalar_bytes = total * (SCALAR_BYTES + 4 * (scalars.indices is not None))
+    scalar_bytes = total_scalars * (SCALAR_BYTES + 4 * (scalars.indices is not None))
     tuning = plan.sort
-    tiles = -(-total // tuning.lanes)
+    tiles = -(-total_scalars // tuning.lanes)
     max_counting_workgroups = max(1, _WAVES * device.resident_lanes // tuning.lanes)
     count_kernel = device.compile(
         binning.count_bins, lanes=tuning.lanes, shape=digits, tuning=tuning
@@ -78,7 +78,7 @@ def record_chunks(
     scan_kernel = device.compile(
         binning.scan_bins, lanes=tuning.scan_lanes, bins=shape.bins, tile=tuning.tile
     )
-    bins = (arrays.bin_starts, arrays.first_tile)
+    bin_arrays = (arrays.bin_starts, arrays.first_tile)
     recording.launch(
         scan_kernel, 1, arrays.bin_counts, arrays.bin_starts, arrays.bin_cursors, arrays.first_tile,
         label="sort",
@@ -98,15 +98,16 @@ def record_chunks(
     if not shape.direct:
         count_kernel = device.compile(binning.count_buckets, lanes=tuning.lanes, **static)
         recording.launch(
-            count_kernel, min(bin_tiles, max_counting_workgroups), *bins, arrays.keys,
+            count_kernel, min(bin_tiles, max_counting_workgroups), *bin_arrays, arrays.keys,
             arrays.bucket_counts, label="sort", bytes=tuning.key_bytes * plan.max_entries,
         )  # fmt: skip
     _record_cuts(recording, device, plan, shape, arrays)
     if not shape.direct:
         scatter_kernel = device.compile(binning.scatter_buckets, lanes=tuning.lanes, **static)
         recording.launch(
-            scatter_kernel, bin_tiles, *bins, arrays.keys, arrays.binned, arrays.bucket_cursors,
-            arrays.entries, label="sort", bytes=(8 + tuning.key_bytes) * plan.max_entries,
+            scatter_kernel, bin_tiles, *bin_arrays, arrays.keys, arrays.binned,
+            arrays.bucket_cursors, arrays.entries, label="sort",
+            bytes=(8 + tuning.key_bytes) * plan.max_entries,
         )  # fmt: skip
 
 

@@ -117,8 +117,8 @@ class ResidentMsm:
             memory = base_multiples.multiples(
                 device, group, points[start : start + size], self._plan
             )
-            total = size * self._plan.copies
-            mask = find_infinity_mask(device, total, self._plan.base_words, memory)
+            base_count = size * self._plan.copies
+            mask = find_infinity_mask(device, base_count, self._plan.base_words, memory)
             self.blocks.append(_Bases(start, size, memory, mask))
             start += size
 
@@ -143,13 +143,14 @@ class ResidentMsm:
         check_count(count, self._count)
         if options is None or options == self.options:
             plan = with_batch(self._plan, count, 1)
-            size = self.options.batch_size
+            batch_size = self.options.batch_size
         else:
-            plan, size = self._other_plan(count, options), options.batch_size
-        batch = largest_batch(plan, min(batch, size or batch))
+            plan, batch_size = self._other_plan(count, options), options.batch_size
+        batch = largest_batch(plan, min(batch, batch_size or batch))
         return with_batch(plan, count, batch)
 
     def _other_plan(self, count: int, options: MsmOptions) -> GpuMsmPlan:
+        """Return a plan for options other than those of the bases; see `plan`."""
         if (self.options.precompute_factor or 1) > 1:
             raise InputError(
                 "bases with precomputed multiples keep the options that they were made with"
@@ -248,10 +249,10 @@ class ResidentMsm:
         plan = plan or self.plan()
         count = plan.count
         stride = count if stride is None else stride
-        needed = SCALAR_BYTES * ((plan.batch - 1) * stride + (0 if indices else count))
-        if scalars.nbytes < needed:
+        needed_bytes = SCALAR_BYTES * ((plan.batch - 1) * stride + (0 if indices else count))
+        if scalars.nbytes < needed_bytes:
             raise DeviceError(
-                f"{plan.batch} x {count} scalars take {needed} bytes, not {scalars.nbytes}"
+                f"{plan.batch} x {count} scalars take {needed_bytes} bytes, not {scalars.nbytes}"
             )
         if indices is not None and indices.nbytes != 4 * count:
             raise DeviceError(f"{count} indices take {4 * count} bytes, not {indices.nbytes}")
@@ -261,6 +262,7 @@ class ResidentMsm:
         self, recording: RecordingStream, plan: GpuMsmPlan, scalars: Buffer,
         indices: Buffer | None, stride: int, workspace: Workspace, flag: Buffer | None = None,
     ) -> MsmBuffers:  # fmt: skip
+        """Record an MSM over a single buffer of bases up to its bucket sums; return its arrays."""
         (bases,) = self.blocks[:1]
         if indices is None:
             scalars = _addressed_slice(scalars, 0, plan.count, plan.batch, stride)

@@ -28,7 +28,7 @@ from quod.msm.gpu.sort.infinity_mask import infinity_mask_bytes, record_infinity
 from quod.msm.options import MAX_GPU_WINDOW_BITS, MsmOptions
 from quod.msm.scalars import SCALAR_BYTES
 
-# The number of bases. The fixed cost of the largest block is negligible, so more gain nothing.
+# Bounds of a block, in bases. The largest block's fixed cost is negligible, so more gain nothing.
 _LARGEST_BLOCK = 1 << 23
 _SMALLEST_BLOCK = 1 << 10
 
@@ -64,8 +64,8 @@ class StreamPlan:
 
     def peak_bytes(self, device: AnyDevice) -> int:
         """Return the bytes of device memory of the whole MSM."""
-        slots = self.base_bytes + infinity_mask_bytes(self.block.count) + 16
-        return SCALAR_BYTES * self.count + 2 * slots + self.workspace_bytes(device)
+        slot_bytes = self.base_bytes + infinity_mask_bytes(self.block.count) + 16
+        return SCALAR_BYTES * self.count + 2 * slot_bytes + self.workspace_bytes(device)
 
     def workspace_bytes(self, device: AnyDevice) -> int:
         """Return the bytes of the workspace that the blocks share."""
@@ -114,11 +114,11 @@ def _plan_with_block_size(
     limits = DeviceLimits.of(device)
 
     def plan(window_bits: int) -> StreamPlan:
-        single = plan_gpu_msm(
+        block = plan_gpu_msm(
             group, min(size, count), replace(options, window_bits=window_bits, precompute_factor=1),
             limits=limits, base_budget=1 << 62,
         )  # fmt: skip
-        return StreamPlan(count, single)
+        return StreamPlan(count, block)
 
     widths = range(3, MAX_GPU_WINDOW_BITS + 1)
     if options.window_bits is not None:
@@ -148,25 +148,25 @@ class StreamedMsm:
     def record(self, recording: RecordingStream, scalars: Buffer, plan: StreamPlan) -> RecordedMsm:
         """Record an MSM of one vector of ``plan.count`` canonical scalars in device memory."""
         device, full = self.device, plan.block
-        size = 8 * full.base_words
+        base_bytes = 8 * full.base_words
         slots = [device.allocate(plan.base_bytes, zero=False) for _ in range(2)]
         masks = [device.allocate(infinity_mask_bytes(full.count), zero=False) for _ in range(2)]
         any_flags = [device.allocate(16, zero=False) for _ in range(2)]
 
         def blocks() -> Iterator[BaseBlock]:
-            for number, single in enumerate(plan.plans):
-                start, count = number * full.count, single.count
+            for number, block_plan in enumerate(plan.plans):
+                start, count = number * full.count, block_plan.count
                 stop, slot = start + count, number % 2
-                bases = slots[slot].slice(0, count * size)
+                bases = slots[slot].slice(0, count * base_bytes)
                 recording.upload(
-                    self._words[start * size : stop * size], bases, label="upload bases"
+                    self._words[start * base_bytes : stop * base_bytes], bases, label="upload bases"
                 )  # fmt: skip
                 record_infinity_mask(
                     recording, device, count, full.base_words, bases, masks[slot], any_flags[slot]
                 )  # fmt: skip
                 words = scalars.slice(SCALAR_BYTES * start, SCALAR_BYTES * stop)
                 source = Scalars(words, count, count, 0, None, masks[slot])
-                yield BaseBlock(single, start, source, bases)
+                yield BaseBlock(block_plan, start, source, bases)
 
         workspace = Workspace(device, plan.workspace_bytes(device))
         return record_blocks(recording, device, blocks(), workspace)

@@ -118,7 +118,8 @@ class MsmBuffers:
         aligned_lines = -(-line_bytes // _ALIGNMENT) * _ALIGNMENT
         bin_bytes = -(-4 * sort.bins // _ALIGNMENT) * _ALIGNMENT
         counter_bytes = 0 if sort.direct else -(-4 * plan.all_buckets // _ALIGNMENT) * _ALIGNMENT
-        # `result` ends with the flag, and `zeroed` begins with it.
+        # `flag`, `counts` and `lengths` are byte offsets in `head`. `result` ends with the flag,
+        # and `zeroed` begins with it.
         flag = aligned_lines
         counts = flag + _ALIGNMENT
         lengths = counts + bin_bytes + counter_bytes

@@ -146,10 +146,10 @@ class Digits:
                 )
             for window in range(shape.windows):
                 low = (copy * shape.windows + window) * shape.window_bits
-                raw = bits_of(k, self._words, low, shape.window_bits) + carry
-                negative = raw >= half
+                unsigned_digit = bits_of(k, self._words, low, shape.window_bits) + carry
+                negative = unsigned_digit >= half
                 carry = k.select(negative, k.constant(1, types.u32), 0)
-                magnitude = k.select(negative, digit_base - raw, raw)
+                magnitude = k.select(negative, digit_base - unsigned_digit, unsigned_digit)
                 exists = base_exists & (magnitude != 0)
                 bucket = (first_window + window) * window_buckets + (magnitude - 1)
                 sign = k.select(negative, k.constant(SIGN_BIT, types.u32), 0)

@@ -72,14 +72,14 @@ def find_infinity_mask(device: AnyDevice, count: int, words: int, bases: Buffer)
     # The kernel writes nothing if all bases are finite. So a second launch, on an infinite base,
     # tests that the kernel runs at all.
     infinite = device.upload(np.zeros(words, np.uint64))
-    probe_mask, probe = (device.allocate(16, zero=False) for _ in range(2))
+    probe_mask, probe_flag = (device.allocate(16, zero=False) for _ in range(2))
     recording = device.stream("bases").record()
     record_infinity_mask(recording, device, count, words, bases, mask, any_flag)
-    record_infinity_mask(recording, device, 1, words, infinite, probe_mask, probe)
+    record_infinity_mask(recording, device, 1, words, infinite, probe_mask, probe_flag)
     recording.finish().run()
-    mask_result, probe_result = np.zeros(4, np.uint32), np.zeros(4, np.uint32)
-    device.download(any_flag, mask_result)
-    device.download(probe, probe_result)
+    any_result, probe_result = np.zeros(4, np.uint32), np.zeros(4, np.uint32)
+    device.download(any_flag, any_result)
+    device.download(probe_flag, probe_result)
     if probe_result[0] != 1:
         raise not_written(device, "which bases are infinite")
-    return mask if mask_result[0] else None
+    return mask if any_result[0] else None

@@ -60,8 +60,8 @@ class Histogram:
             return self._add_alone(key, active)
         k, voter = self._k, voter % self._k.subgroup_size
         old_count, shares_key, key_mask = self._add(key, active, voter)
-        lower = key_mask & ((k.constant(1, types.u32) << k.lane_id()) - 1)
-        aggregated = k.shuffle(old_count, voter) + k.emit("popcount", (lower,))
+        lower_lanes = key_mask & ((k.constant(1, types.u32) << k.lane_id()) - 1)
+        aggregated = k.shuffle(old_count, voter) + k.emit("popcount", (lower_lanes,))
         return k.select(shares_key, aggregated, old_count)
 
     def _add_alone(self, key: Value, active: Value) -> Value:
