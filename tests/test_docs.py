@@ -230,6 +230,8 @@ COMMANDS = [
     "export-web",
     "inspect",
     "devices",
+    "resident status",
+    "resident stop",
     "kernel list",
     "kernel build",
     "kernel emit",

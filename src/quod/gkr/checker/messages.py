@@ -158,7 +158,8 @@ class Messages(ABC):
         begin = len(self.rows)
         for round_index in range(step.variables):
             self._message(step.label, step.first + round_index * step.degree, step.degree)
-        self._is_drawn = step.variables > 0
+        # Without rounds no message separates the next challenge from the last one.
+        self._is_drawn = self._is_drawn or step.variables > 0
         return range(begin, len(self.rows))
 
     def _values(self, step: Values) -> int:
