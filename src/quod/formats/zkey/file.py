@@ -270,15 +270,17 @@ class Zkey:
     def refuse(self, name: str, number: int, why: str) -> NoReturn:
         """Raise the `InputError` about a point of an array, or about a single point."""
         points: Words = getattr(self, name)
+        point_bytes = points.nbytes // (1 if name in SINGLE_POINTS else max(1, len(points)))
+        self._refuse_at(name, number * point_bytes, f"{_point_text(name, number)} {why}")
+
+    def _refuse_at(self, name: str, offset: int, problem: str) -> NoReturn:
+        """Raise the `InputError` about an array; `offset` is in bytes from its start."""
         location = self._locations.get(name)
-        is_single = name in SINGLE_POINTS
-        point_name = name if is_single else f"point {number} of {name}"
-        point_bytes = points.nbytes // (1 if is_single else max(1, len(points)))
         raise InputError(
-            f"{point_name} {why}; the key is damaged or forged, get it again from its source",
+            f"{problem}; the key is damaged or forged, get it again from its source",
             path=self.path,
             section=None if location is None else location.section,
-            offset=None if location is None else location.offset + number * point_bytes,
+            offset=None if location is None else location.offset + offset,
         )
 
     def check_points(self) -> None:
@@ -291,18 +293,12 @@ class Zkey:
             points: Words = getattr(self, name)
             bad_index = first_at_or_above(points.reshape(-1, self.fq.words), self.fq)
             if bad_index is not None:
-                is_single = name in SINGLE_POINTS
-                coordinates = (points if is_single else points[0]).size // self.fq.words
-                point_text = name if is_single else f"point {bad_index // coordinates} of {name}"
-                location = self._locations.get(name)
-                raise InputError(
-                    f"a coordinate of {point_text} is not below the modulus of {self.curve}; "
-                    "the key is damaged or forged, get it again from its source",
-                    path=self.path,
-                    section=None if location is None else location.section,
-                    offset=None
-                    if location is None
-                    else location.offset + bad_index * self.fq.bytes,
+                point = points if name in SINGLE_POINTS else points[0]
+                point_text = _point_text(name, bad_index // (point.size // self.fq.words))
+                self._refuse_at(
+                    name,
+                    bad_index * self.fq.bytes,
+                    f"a coordinate of {point_text} is not below the modulus of {self.curve}",
                 )
         wrong_point = wrong_infinity(
             {name: getattr(self, name) for name in POINTS} | {"h": self.quotient_points},
@@ -316,6 +312,10 @@ class Zkey:
                 else ""
             )
             self.refuse(*wrong_point, f"is the point at infinity{uses}")
+
+
+def _point_text(name: str, number: int) -> str:
+    return name if name in SINGLE_POINTS else f"point {number} of {name}"
 
 
 def _check_lengths(file: Iden3File) -> None:
