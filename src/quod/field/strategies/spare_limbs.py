@@ -60,6 +60,27 @@ class SpareLimbs(PrimeField):
         checked = (*maxima[:-1], min(maxima[-1], self._top(bound)))
         return Element(self, tuple(limbs), bound, checked, exponent)
 
+    @abstractmethod
+    def _subtract_if_not_less(self, a: Element, amount: int) -> Element:
+        """Return a - amount if a is not less, else a; a must be normalised."""
+
+    # --- reductions
+
+    def _reduce_below_unit(self, a: Element, unit: int) -> Element:
+        """Subtract multiples of `unit`, p times a power of two, until the element is below it."""
+        a = self.normalise(a)
+        while a.bound > unit:
+            a = self._subtract_if_not_less(a, self._amount(a.bound, unit))
+        return a
+
+    @staticmethod
+    def _amount(bound: int, unit: int) -> int:
+        """Return `unit` times the power of two that about halves a bound when subtracted."""
+        power_of_two = 1
+        while unit * 2 * power_of_two < bound:
+            power_of_two *= 2
+        return unit * power_of_two
+
     # --- linear operations
 
     def add(self, a: Element, b: Element) -> Element:

@@ -237,7 +237,6 @@ class VectorLimbs(SpareLimbs):
         )
 
     def _subtract_if_not_less(self, a: Element, amount: int) -> Element:
-        """Return a - amount if a is not less, else a; a must be normalised."""
         n = self.limb_count
         complement = self._complement(amount)
         limbs: list[Value] = []
@@ -253,16 +252,6 @@ class VectorLimbs(SpareLimbs):
         chosen = [self.k.select(is_not_less, x, y) for x, y in zip(limbs, a.limbs, strict=True)]
         bound = max(amount, a.bound - amount)
         return self._element(chosen, bound, [self.limb_mask] * n, a.exponent)
-
-    def _reduce_below_unit(self, a: Element, unit: int) -> Element:
-        """Subtract multiples of `unit`, p times a power of two, until the element is below it."""
-        a = self.normalise(a)
-        while a.bound > unit:
-            times = 1
-            while unit * 2 * times < a.bound:
-                times *= 2
-            a = self._subtract_if_not_less(a, unit * times)
-        return a
 
     def _canonical(self, a: Element) -> Element:
         return self._reduce_below_unit(self.fit(a), self.p)

@@ -159,14 +159,6 @@ class LazyLimbs(SpareLimbs):
         estimates = [QuotientEstimate(self, bound, top_bits) for top_bits in range(1, 32)]
         return min(estimates, key=lambda estimate: estimate.bound)
 
-    @staticmethod
-    def _amount(bound: int, unit: int) -> int:
-        """Return `unit` times the power of two that about halves a bound when subtracted."""
-        power_of_two = 1
-        while unit * 2 * power_of_two < bound:
-            power_of_two *= 2
-        return unit * power_of_two
-
     def _subtract_if_not_less(self, a: Element, amount: int) -> Element:
         """Return a - amount if a is not less, else a; a must be normalised."""
 
@@ -185,13 +177,6 @@ class LazyLimbs(SpareLimbs):
 
         limbs = self._call("subtract", body, a.limbs, key=amount)
         return self._normalised_element(limbs, max(amount, a.bound - amount), a.exponent)
-
-    def _reduce_below_unit(self, a: Element, unit: int) -> Element:
-        """Subtract multiples of `unit`, p times a power of two, until the element is below it."""
-        a = self.normalise(a)
-        while a.bound > unit:
-            a = self._subtract_if_not_less(a, self._amount(a.bound, unit))
-        return a
 
     def _canonical(self, a: Element) -> Element:
         return self._reduce_below_unit(self.reduce(self.fit(a)), self.p)
