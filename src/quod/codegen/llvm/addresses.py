@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from quod.codegen.llvm.body import BodyEmitter
 from quod.codegen.llvm.first_lane import index64_of_lane0
-from quod.codegen.llvm.private_arrays import interleaved_index
 from quod.codegen.llvm.types import memory_name
 from quod.kernel.ir.types import PointerType, Type
 from quod.kernel.ir.value import Value
@@ -48,10 +47,14 @@ def vector_addresses(body: BodyEmitter, pointer: Value, index: Value) -> str:
 
 def interleaved_address(body: BodyEmitter, pointer: Value, index: Value, offset: int) -> str:
     """Emit the address of the elements of all lanes, or of each lane's if the index varies."""
-    varying, element = body.is_varying(index), memory_name(element_of(pointer))
-    index_text = index64(body, index, varying=varying)
-    whole_index = interleaved_index(body, index_text, offset, varying=varying)
-    kind = body.vector("i64") if varying else "i64"
+    element, first = memory_name(element_of(pointer)), offset * body.lanes
+    kind, factor, addend = "i64", str(body.lanes), str(first)
+    varying = body.is_varying(index)
+    if varying:
+        numbers = ", ".join(f"i64 {first + lane}" for lane in range(body.lanes))
+        kind, factor, addend = body.vector("i64"), f"splat (i64 {factor})", f"<{numbers}>"
+    scaled = body.fresh(f"mul {kind} {index64(body, index, varying=varying)}, {factor}")
+    whole_index = body.fresh(f"add {kind} {scaled}, {addend}")
     return body.fresh(f"getelementptr {element}, ptr {body.get(pointer)}, {kind} {whole_index}")
 
 

@@ -73,7 +73,7 @@ def _load(body: BodyEmitter, op: Op) -> None:
             if body.is_varying(index):
                 loaded = gather(body, kind, name, address, align)
             else:
-                align = interleaved_alignment(body, pointer)
+                align = interleaved_alignment(body, element)
                 loaded = body.fresh(f"load {kind}, ptr {address}, align {align}")
             body.names[result] = _widen(body, element, kind, loaded, varying=True)
         return
@@ -269,7 +269,7 @@ def _store(body: BodyEmitter, op: Op) -> None:
             if body.is_varying(index):
                 scatter(body, name, stored, address, align)
             else:
-                align = interleaved_alignment(body, pointer)
+                align = interleaved_alignment(body, element)
                 store_active_lanes(body, kind, stored, address, align)
         return
     if address_varies and _is_row(body, element, len(values)):

@@ -11,7 +11,7 @@ from collections.abc import Collection
 
 from quod.codegen.llvm.body import BodyEmitter
 from quod.kernel.ir.nodes import Block, walk
-from quod.kernel.ir.types import PointerType
+from quod.kernel.ir.types import Type
 from quod.kernel.ir.value import Value
 
 
@@ -25,21 +25,6 @@ def interleaved_arrays(block: Block) -> Collection[Value]:
     return pointers
 
 
-def interleaved_index(body: BodyEmitter, index: str, offset: int, *, varying: bool) -> str:
-    """Return the index in the whole array of the elements `offset` behind an index.
-
-    index: an i64 operand, the index within a lane's array; the result is lane 0's index, or each
-        lane's if `varying`.
-    """
-    first = offset * body.lanes
-    scaled_kind = body.vector("i64") if varying else "i64"
-    factor = f"splat (i64 {body.lanes})" if varying else str(body.lanes)
-    numbers = ", ".join(f"i64 {first + lane}" for lane in range(body.lanes))
-    addend = f"<{numbers}>" if varying else str(first)
-    scaled = body.fresh(f"mul {scaled_kind} {index}, {factor}")
-    return body.fresh(f"add {scaled_kind} {scaled}, {addend}")
-
-
 def store_active_lanes(body: BodyEmitter, kind: str, value: str, address: str, align: int) -> None:
     """Store a vector to private memory; inactive lanes keep their elements."""
     if body.mask is not None:
@@ -49,8 +34,7 @@ def store_active_lanes(body: BodyEmitter, kind: str, value: str, address: str, a
     body.line(f"store {kind} {value}, ptr {address}, align {align}")
 
 
-def interleaved_alignment(body: BodyEmitter, pointer: Value) -> int:
+def interleaved_alignment(body: BodyEmitter, element: Type) -> int:
     """Return the alignment in bytes of the elements of all lanes; arrays begin at 64 bytes."""
-    assert isinstance(pointer.type, PointerType)
-    nbytes = pointer.type.element.bytes * body.lanes
+    nbytes = element.bytes * body.lanes
     return min(64, nbytes & -nbytes)
