@@ -39,6 +39,10 @@ Files = Annotated[
     list[Path] | None,
     Option(metavar="FILE", help="Witness file; may be repeated, one a partition."),
 ]
+Timeout = Annotated[
+    float | None,
+    Option(metavar="SECONDS", help="Stop waiting after this time. Default: never.", least=0),
+]
 
 _MAX_TOKEN_BYTES = 1 << 12
 
@@ -138,10 +142,7 @@ def wait(
     public: Annotated[
         Path | None, Option(metavar="FILE", help="File for the public inputs (JSON).")
     ] = None,
-    timeout: Annotated[
-        float | None,
-        Option(metavar="SECONDS", help="Stop waiting after this time. Default: never.", least=0),
-    ] = None,
+    timeout: Timeout = None,
     as_json: AsJson = False,
     server: Server = NOWHERE,
     token_file: TokenFile = None,

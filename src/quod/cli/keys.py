@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from quod.cli.display.terminal import note, show, show_json, show_table, warn
-from quod.cli.jobs import NOWHERE, Certificate, Server, TokenFile, connect
+from quod.cli.jobs import NOWHERE, Certificate, Server, Timeout, TokenFile, connect
 from quod.cli.parameters import Argument, AsJson, InsecureTestKey, Option, Quiet
 
 if TYPE_CHECKING:
@@ -176,10 +176,7 @@ def served(
 def preload(
     key: Key,
     worker: Worker = "",
-    timeout: Annotated[
-        float | None,
-        Option(metavar="SECONDS", help="Stop waiting after this time. Default: never.", least=0),
-    ] = None,
+    timeout: Timeout = None,
     server: Server = NOWHERE,
     token_file: TokenFile = None,
     certificate: Certificate = None,
