@@ -87,6 +87,7 @@ def _digest_of_child() -> str | None:
 
 
 def _cores() -> int:
+    # `quod.device.host` imports `pathlib`, which `quod.cli.lean_imports` has yet to do.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 

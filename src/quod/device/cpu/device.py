@@ -40,10 +40,10 @@ if TYPE_CHECKING:
 
 __all__ = ["STRATEGIES", "Argument", "CpuDevice", "CpuKernel"]
 
-STRATEGIES = ("ifma", "avx2", "scalar")
+_LANES = {"ifma": 8, "avx2": 4, "scalar": 1}
+STRATEGIES = tuple(_LANES)
 """Strategies of field elements, the fastest first."""
 
-_LANES = {"ifma": 8, "avx2": 4, "scalar": 1}
 _MISSING = {"ifma": "no AVX-512 IFMA", "avx2": "no AVX2"}
 
 # Shared memory is on a worker's stack (`roomy_thread.STACK_BYTES`).
