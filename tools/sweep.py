@@ -219,8 +219,9 @@ def page(states: Sequence[State]) -> str:
     lines = [
         f"# Sweep of sizes on {header['on']}", "", "Written by tools/sweep.py.", "",
         f"`python -m tools.sweep --device {header['device']}`, seed {seeds}, "
-        f"commit {header['commit']}. Sizes are elements (of a batch, all of them), or "
-        f"constraints; 2^{header['largest']:.4g} at most.",
+        f"commit {header['commit']}.",
+        "Sizes are elements (of a batch, all of them), or constraints; "
+        f"2^{header['largest']:.4g} at most.",
         "", *table(results), "",
     ]  # fmt: skip
     lines += [f"Failed: case {row.index}, {row.kind}: {row.failure}." for row in failed(results)]
