@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import ChainMap
 from collections.abc import Callable, Collection, Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from quod.codegen.llvm.known_lanes import KnownLanes
 from quod.codegen.llvm.strides import LaneStrides
@@ -14,6 +14,16 @@ from quod.kernel.ir.nodes import Block, Function, Kernel, Op
 from quod.kernel.ir.types import Type
 from quod.kernel.ir.value import Value
 from quod.kernel.verifier.uniformity import Uniformity
+
+
+class SpecialisedFunction(NamedTuple):
+    """A device function emitted for one pattern of varying arguments.
+
+    varying_results: whether each result is a vector.
+    """
+
+    symbol: str
+    varying_results: tuple[bool, ...]
 
 
 class Module(Protocol):
@@ -32,8 +42,10 @@ class Module(Protocol):
     def needs_mask(self, function: Function) -> bool:
         """Return whether a function contains a loop or accesses memory, so that it needs a mask."""
 
-    def function(self, function: Function, varying: tuple[bool, ...], masked: bool) -> str:
-        """Return the LLVM name of a device function for one pattern of varying arguments."""
+    def function(
+        self, function: Function, varying: tuple[bool, ...], masked: bool
+    ) -> SpecialisedFunction:
+        """Return a device function for one pattern of varying arguments."""
 
     def passed(self, names: Sequence[str]) -> list[str]:
         """Return the types in which values of given types are passed and returned."""
@@ -211,39 +223,57 @@ class BodyEmitter:
     def emit_call(self, op: Op) -> None:
         """Emit a call of a device function, specialised by which operands vary."""
         function: Function = op.attributes["function"]
-        varying = tuple(self.is_varying(operand) for operand in op.operands)
-        masked = self.mask is not None and self.module.needs_mask(function)
-        name = self.module.function(function, varying, masked)
-        operand_types = [self.type_of(operand) for operand in op.operands]
+        needs_mask = self.module.needs_mask(function)
+        varying = tuple(map(self.is_varying, op.operands))
+        if any(varying) and not function.inline and not needs_mask:
+            # One copy for all calls, as LLVM takes long for products: uniform operands are splat.
+            varying = (True,) * len(varying)
+        masked = self.mask is not None and needs_mask
+        specialised = self.module.function(function, varying, masked)
+        operand_types = [
+            self.type_of(operand, varying=varies)
+            for operand, varies in zip(op.operands, varying, strict=True)
+        ]
         passed = self.module.passed([*self.module.mask_type(masked), *operand_types])
         values = [] if self.mask is None or not masked else [self.mask]
-        for operand, type_, wide in zip(
-            op.operands, operand_types, passed[len(values) :], strict=True
+        for operand, varies, type_, wide in zip(
+            op.operands, varying, operand_types, passed[len(values) :], strict=True
         ):
-            value = self.get(operand)
+            value = self.get(operand, varying=varies)
             values.append(value if wide == type_ else self.fresh(f"zext {type_} {value} to {wide}"))
         parts = [*map(" ".join, zip(passed, values, strict=True))]
         arguments = ", ".join(self.module.with_unused_registers(parts, "poison"))
-        inner = self.types_of(op.results)
+        varying_results = specialised.varying_results
+        inner = self.types_of(op.results, varying_results)
         return_type = self.struct(inner)
         convention = self.module.convention(passed, inner)
-        call = f"call {convention} {return_type} {name}({arguments})"
+        call = f"call {convention} {return_type} {specialised.symbol}({arguments})"
         if not op.results:
             self.line(call)
-        elif len(op.results) == 1:
-            self.names[op.results[0]] = self.fresh(call)
-        else:
-            returned = self.fresh(call)
-            for index, (result, wide) in enumerate(zip(op.results, inner, strict=True)):
+            return
+        returned = self.fresh(call)
+        for index, (result, varies, wide) in enumerate(
+            zip(op.results, varying_results, inner, strict=True)
+        ):
+            value = returned
+            if len(inner) > 1:
                 value = self.fresh(f"extractvalue {return_type} {returned}, {index}")
-                own_type = self.type_of(result)
-                self.names[result] = (
-                    value if wide == own_type else self.fresh(f"trunc {wide} {value} to {own_type}")
-                )
+            type_ = self.type_of(result, varying=varies)
+            if wide != type_:
+                value = self.fresh(f"trunc {wide} {value} to {type_}")
+            if varies and not self.is_varying(result):
+                value = self.fresh(f"extractelement {type_} {value}, i64 0")
+            self.names[result] = value
 
-    def types_of(self, results: Sequence[Value]) -> list[str]:
-        """Return the types in which results are returned."""
-        return self.module.passed([self.type_of(result) for result in results])
+    def types_of(self, results: Sequence[Value], varying: Sequence[bool] | None = None) -> list[str]:
+        """Return the types in which results are returned.
+
+        varying: whether each result is a vector, by default as in this body.
+        """
+        if varying is None:
+            varying = tuple(map(self.is_varying, results))
+        pairs = zip(results, varying, strict=True)
+        return self.module.passed([self.type_of(value, varying=varies) for value, varies in pairs])
 
     @staticmethod
     def struct(parts: Sequence[str]) -> str:

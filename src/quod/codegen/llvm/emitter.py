@@ -15,7 +15,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 
 from quod.codegen.llvm import atomics, control, memory, rules, subgroups
-from quod.codegen.llvm.body import BodyEmitter
+from quod.codegen.llvm.body import BodyEmitter, SpecialisedFunction
 from quod.codegen.llvm.private_arrays import interleaved_arrays
 from quod.codegen.llvm.types import scalar_name
 from quod.codegen.llvm.unsupported import UNSUPPORTED
@@ -77,7 +77,7 @@ class ModuleEmitter:
         self._few_registers = machine.has(Capability.WORD_PRODUCTS)
         self._declarations: dict[str, None] = {}
         self._constants: list[str] = []
-        self._functions: dict[tuple[int, tuple[bool, ...], bool], str] = {}
+        self._functions: dict[tuple[int, tuple[bool, ...], bool], SpecialisedFunction] = {}
         self._bodies: list[str] = []
         self._masked: dict[int, bool] = {}
 
@@ -110,12 +110,13 @@ class ModuleEmitter:
             )
         return self._masked[id(function)]
 
-    def function(self, function: Function, varying: tuple[bool, ...], masked: bool) -> str:
-        """Return the LLVM name of a device function for one pattern of varying arguments."""
+    def function(
+        self, function: Function, varying: tuple[bool, ...], masked: bool
+    ) -> SpecialisedFunction:
+        """Return a device function for one pattern of varying arguments."""
         key = (id(function), varying, masked)
         if key not in self._functions:
-            self._functions[key] = name = self._symbol(function.name)
-            self._bodies.append(self._emit_function(name, function, varying, masked))
+            self._functions[key] = self._emit_function(function, varying, masked)
         return self._functions[key]
 
     def _symbol(self, name: str) -> str:
@@ -128,8 +129,8 @@ class ModuleEmitter:
         return f'@"{text}"' if is_unchanged and not number else f'@"{text}#{number}"'
 
     def _emit_function(
-        self, name: str, function: Function, varying: tuple[bool, ...], masked: bool
-    ) -> str:
+        self, function: Function, varying: tuple[bool, ...], masked: bool
+    ) -> SpecialisedFunction:
         arguments = function.block.arguments
         uniformity = Uniformity(
             [a for a, differs in zip(arguments, varying, strict=True) if differs],
@@ -154,18 +155,19 @@ class ModuleEmitter:
             if wide != type_:
                 body.line(f"%a{index} = trunc {wide} %w{index} to {type_}")
         results = function.block.yielded
-        body.emit_return(
-            results, body.emit_block(function.block, list(map(body.is_varying, results)))
-        )
+        varying_results = tuple(map(body.is_varying, results))
+        body.emit_return(results, body.emit_block(function.block, varying_results))
         kind = "alwaysinline" if function.inline else "noinline"
         convention = self.convention(passed, body.types_of(results))
         named = map(" ".join, zip(passed, names, strict=True))
         parameters = ", ".join(self.with_unused_registers([*named], "%unused{}"))
-        return (
-            f"define internal {convention} {body.return_type(results)} {name}"
+        symbol = self._symbol(function.name)
+        self._bodies.append(
+            f"define internal {convention} {body.return_type(results)} {symbol}"
             f"({parameters}) {kind} nounwind {_ATTRIBUTES} {{\nentry:\n"
             f"{body.text()}\n}}"
         )
+        return SpecialisedFunction(symbol, varying_results)
 
     def passed(self, names: Sequence[str]) -> list[str]:
         """Return the types in which values of given types are passed and returned.
