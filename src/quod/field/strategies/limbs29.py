@@ -209,13 +209,64 @@ class Limbs29(VectorLimbs):
         return tuple(zero if column is None else column for column in columns[self.limb_count :])
 
     # --- reductions
+    #
+    # They are device functions, as inline copies would be most of the code of many kernels. So that
+    # few functions serve all operands, the static bounds of operands are raised to a few values.
+
+    def _below_many(self, elements: Sequence[Element], bound: int) -> list[Element]:
+        return [self._normalise(a) if a.bound <= bound else self._reduce_once(a) for a in elements]
+
+    def _reduce_once(self, a: Element) -> Element:
+        n, ignored = self.limb_count, self.limb_count - self.estimate_limbs
+        # The limbs that an estimate ignores may hold an eighth of p before they must be carried.
+        # The words of the other limbs below the last may not reach beyond the last limb.
+        limit = (self.p >> 3) // sum(1 << (self.limb_bits * j) for j in range(ignored))
+        limits = [limit] * ignored + [self.limb_mask] * (n - 1 - ignored)
+        last = min(self.last_most, _MAX_FACTOR)
+        if self._top(a.bound) > last:
+            last = self.last_most
+        operand = self._with_bounds(a, limits, last + 1 << (self.limb_bits * (n - 1)))
+        reduced: Element = self._call("reduce", self._reduce_body, operand, key="reduce")
+        return reduced
+
+    def _reduce_body(self, k: Builder, a: Element) -> Element:
+        return super()._reduce_once(a)
 
     def _reduce_steps(self, a: Element) -> Steps[Element]:
-        # The words of the limbs below the last may reach beyond the last limb.
-        pending = self.estimate_limbs == 2 and a.maxima[-2] > self.limb_mask
-        if pending or self._most_ignored(a) > self.p >> 3:
+        if a.maxima[0] == self.most:
             a = yield from self._normalise_steps(a)
         return (yield from super()._reduce_steps(a))
+
+    def _canonical(self, a: Element) -> Element:
+        a = self._with_power_of_two_bound(a)
+        canonical: Element = self._call("canonical", self._canonical_body, a, key="canonical")
+        return canonical
+
+    def _canonical_body(self, k: Builder, a: Element) -> Element:
+        return super()._canonical(a)
+
+    def _to_words(self, a: Element) -> tuple[Value, ...]:
+        a = self._with_power_of_two_bound(a)
+        words: tuple[Value, ...] = self._call("to_words", self._to_words_body, a, key="to_words")
+        return words
+
+    def _to_words_body(self, k: Builder, a: Element) -> tuple[Value, ...]:
+        return super()._to_words(a)
+
+    def _with_power_of_two_bound(self, a: Element) -> Element:
+        """Return the element with a power of two times p as its bound."""
+        bound = self._amount(2 * a.bound, self.p)
+        limits = [self.limb_mask] * (self.limb_count - 1)
+        return a if bound > self.room else self._with_bounds(a, limits, bound)
+
+    def _with_bounds(self, a: Element, limits: Sequence[int], bound: int) -> Element:
+        """Return the element with larger static bounds.
+
+        limits: the maxima of the limbs below the last; `most` if the element's maxima exceed them.
+        """
+        fits = all(maximum <= limit for maximum, limit in zip(a.maxima, limits, strict=False))
+        maxima = limits if fits else [self.most] * len(limits)
+        return Element(self, a.limbs, bound, (*maxima, self._top(bound)), a.exponent)
 
     def _estimate_quotient(self, a: Element) -> tuple[Value, int]:
         k, bits = self.k, self.limb_bits

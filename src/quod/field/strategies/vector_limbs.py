@@ -197,14 +197,17 @@ class VectorLimbs(SpareLimbs):
         """Reduce by a quotient estimated from the highest limbs, to slightly above 2p."""
         if a.bound <= (bound or 2 * self.p):
             return a
-        a = interleaved([self._reduce_steps(a)])[0]
+        a = self._reduce_once(a)
         while bound is not None and a.bound > bound:
             # An estimate from limbs with pending carries may leave a large remainder.
-            remainder = interleaved([self._reduce_steps(a)])[0] if a.bound > 4 * self.p else a
+            remainder = self._reduce_once(a) if a.bound > 4 * self.p else a
             if remainder.bound == a.bound:
                 remainder = self._subtract_if_not_less(a, self.p)
             a = remainder
         return a
+
+    def _reduce_once(self, a: Element) -> Element:
+        return interleaved([self._reduce_steps(a)])[0]
 
     def _reduce_steps(self, a: Element) -> Steps[Element]:
         n = self.limb_count
