@@ -61,7 +61,7 @@ def finish_alone(
     )
     pending = [progress.challenge(rounds_before - folds + number) for number in range(folds)]
 
-    is_inline = shape.field.degree == 1
+    is_inline = shape.field.degree == 1 and shape.field.modulus.bits <= 64
 
     def fold_pair(_: Builder, low: Any, high: Any, challenge: Any) -> Any:
         return f.carried(fold(mixed, low, high, challenge))
