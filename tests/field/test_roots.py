@@ -21,9 +21,9 @@ from quod.field.moduli import (
 from quod.field.roots import (
     RootFamily,
     check_root,
+    family_non_residue,
     multiplicative_generator,
     quotient_coset_shift,
-    root_generator,
     root_of_unity,
     smallest_non_residue,
 )
@@ -71,8 +71,8 @@ def test_missing_generator_is_reported() -> None:
 )  # fmt: skip
 def test_generators_of_roots(modulus: Modulus, adicity: int, snarkjs: int, arkworks: int) -> None:
     assert modulus.two_adicity == adicity
-    assert root_generator(modulus, "snarkjs") == snarkjs == smallest_non_residue(modulus)
-    assert root_generator(modulus, "arkworks") == arkworks
+    assert family_non_residue(modulus, "snarkjs") == snarkjs == smallest_non_residue(modulus)
+    assert family_non_residue(modulus, "arkworks") == arkworks
 
 
 def test_published_roots_of_unity() -> None:

@@ -57,7 +57,7 @@ def test_the_device_verifier_hashes_twice(reduction: Reduction) -> None:
     chain, following = 64, [Label.NEXT]
     labels = {}
     for circuit in (WITH, WITHOUT):
-        messages: Any = MESSAGES[reduction](circuit, FIELD, chain=chain, log_instances=1)
+        messages: Any = MESSAGES[reduction](circuit, FIELD, delay_messages=chain, log_instances=1)
         labels[circuit] = [Label(start >> 24) for start, *_ in messages.rows]
     # Of a row of challenges the first needs no message of its own: a point of two coordinates.
     delay = [Label.CHAIN] * chain

@@ -27,7 +27,7 @@ from quod.lookup import (
     prove_committed,
     verify_committed,
 )
-from quod.lookup.fractions import Fractions, read_sums
+from quod.lookup.fractions import FractionTree, read_sums
 from quod.lookup.tree import FractionTrees
 from quod.sumcheck.run import elements_to_words
 from quod.transcript import Hash, ProofReader, ProofWriter, Transcript
@@ -170,7 +170,12 @@ def test_sums_larger_than_a_workgroup() -> None:
 def test_trees_of_different_heights(name: str, log_capacity: int | None) -> None:
     """Numerators and denominators of any value, zeros too."""
     field, device = FIELDS[name], open_device("cpu")
-    forms = [Fractions(3, True), Fractions(1, False), Fractions(4, False), Fractions(2, True)]
+    forms = [
+        FractionTree(3, True),
+        FractionTree(1, False),
+        FractionTree(4, False),
+        FractionTree(2, True),
+    ]
     trees, leaves = FractionTrees(device, field, forms, log_capacity=log_capacity), []
     for number, form in enumerate(forms):
         numerators, denominators = (

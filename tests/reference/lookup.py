@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from quod.field.plain_extension import product
 from quod.field.spec import FieldSpec
-from quod.lookup.fractions import Fractions
+from quod.lookup.fractions import FractionTree
 from quod.lookup.statement import Range, Statement
 from quod.transcript import Label, ProofWriter, Transcript
 from tests.reference import sumcheck
@@ -69,7 +69,7 @@ def at(field: FieldSpec, array: Sequence[int], point: Sequence[Plain]) -> Plain:
 
 
 def prove_sums(
-    writer: ProofWriter, field: FieldSpec, forms: Sequence[Fractions], leaves: Sequence[Leaves]
+    writer: ProofWriter, field: FieldSpec, forms: Sequence[FractionTree], leaves: Sequence[Leaves]
 ) -> list[list[Plain]]:
     """The points at which the sums leave claims about the leaves."""
     trees = []

@@ -1,8 +1,8 @@
 """The targets: the languages that kernels are compiled to, one row each.
 
 A target is a folder of this package and a row of `TARGETS`. The traced representation prints like a
-target under the name ``ir``, but has no row. The command line reads the names before it parses a
-command, so this module imports neither emitters nor the kernel language.
+target under the name ``ir``, but is not in `TARGETS`. The command line reads the names before it
+parses a command, so this module imports neither emitters nor the kernel language.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ class Target:
 
     write: the emitter, from a kernel traced for a machine to text.
     machine: the default machine.
-    on_gpu: whether GPUs run the text. On a CPU the lanes of a vector are the workgroup, and a
-        subgroup divides it.
+    on_gpu: whether GPUs run the text. On a CPU a workgroup is one vector, and the subgroup size is
+        a divisor of its size, at most 32.
     """
 
     write: Callable[[Kernel, Machine], str]
@@ -95,7 +95,7 @@ _IR = Target(_write_ir, _llvm_machine, on_gpu=False)
 
 
 def target_of(name: str) -> Target:
-    """Return the row of a target or of ``ir``; InputError for any other name."""
+    """Return the target of a name, or the one that prints ``ir``; InputError for any other name."""
     if name == "ir":
         return _IR
     if name not in TARGETS:
@@ -126,9 +126,9 @@ def emit_registered(
     fixes one. Raises InputError for an unknown target, and KernelError if the machine cannot run
     the kernel; the error names the targets that can.
     """
-    row = target_of(target)
+    language = target_of(target)
     kernel.check_static()
-    target_machine = machine or _machine_for(kernel, row)
+    target_machine = machine or _machine_for(kernel, language)
     try:
         traced = kernel.trace(target_machine)
     except KernelError as error:
@@ -141,7 +141,7 @@ def emit_registered(
             f"the kernel {kernel.name} is not written for the machine of {target} (take the "
             f"target {alternatives(others)}): {error}"
         ) from error
-    return row.write(traced, target_machine)
+    return language.write(traced, target_machine)
 
 
 def is_written_for(kernel: RegisteredKernel, target: str) -> bool:

@@ -72,7 +72,9 @@ def prove_reduction(
         weights = equalities(field, claim.point[:log_high])
         highs += coefficients_of([factor * weight for weight in weights])
         lows += coefficients_of(equalities(field, claim.point[log_high:]))
-    shape = Shape(field, SumOfProducts.product(2), 0, False, hash=writer.transcript.hash)
+    shape = Shape(
+        field, SumOfProducts.product(2), in_base=0, has_point=False, hash=writer.transcript.hash
+    )
     run = SumcheckRun(device, shape, log2_size)
     run.set_table(0, table)
     recording = device.stream("claims").record()
@@ -84,7 +86,7 @@ def prove_reduction(
     )  # fmt: skip
     recording.finish().run()
     total = _sum(field, factors, claims)
-    rounds = run.prove(total.coefficients, writer.transcript.state, None)
+    rounds = run.prove(total.coefficients, writer.transcript.state, timeline=None)
     writer.absorbed(rounds.messages, rounds.state)
     writer.elements(Label.VALUES, field, rounds.values[:1])
     return Claim(tuple(rounds.challenges), rounds.values[0])

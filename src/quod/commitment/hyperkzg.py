@@ -5,8 +5,8 @@ and their applications", ASIACRYPT 2010) to the univariate polynomial f_0 whose 
 table. The step from one variable to many is that of Bootle, Chiesa, Hu and Orru ("Gemini",
 EUROCRYPT 2022, section 5). Let f_i(X) = even_i(X^2) + X * odd_i(X^2). With x the coordinate of a
 variable, the last variable first, the fold is f_(i+1) = (1 - x) * even_i + x * odd_i. The prover
-commits to the folds, and opens f_0 and all folds at r, -r and r^2 with one quotient. The last fold
-is a constant: the table's value at the point.
+commits to all folds except the last, and opens f_0 and these folds at r, -r and r^2 with one
+quotient. The last fold is a constant: the table's value at the point.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from fractions import Fraction
 from quod.commitment.claim_reduction import verify_reduction
 from quod.commitment.hyperkzg_prover import HyperKzgCommitter
 from quod.commitment.reference_string import ReferenceString
-from quod.commitment.scalars import GROUP, combined_errors, group_size, sum_of_multiples
+from quod.commitment.scalars import GROUP, checked_log2_size, combined_errors, sum_of_multiples
 from quod.commitment.scheme import MAX_LOG2_SIZE, Claim, check_scheme_bits
 from quod.commitment.three_points import drawn_point, folded_value, interpolated
 from quod.curve.array import Point
@@ -39,9 +39,9 @@ _CURVE = GROUP.curve
 class HyperKzg:
     """HyperKZG in BN254. **Not hiding.**
 
-    A commitment is a point of G1; an opening has one point more and two elements per variable.
-    Tables are over BN254's scalars, with at most as many entries as the reference string has
-    powers. The scheme is binding in the algebraic group model if nobody knows tau.
+    A commitment is a point of G1. For a table in n variables, an opening has n points and 2n + 1
+    elements. Tables are over BN254's scalars, with at most as many entries as the reference string
+    has powers. The scheme is binding in the algebraic group model if nobody knows tau.
     """
 
     reference: ReferenceString
@@ -55,9 +55,10 @@ class HyperKzg:
     def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
         """Return the probability that a false claim is accepted, by the failing step.
 
-        The degree of folds is below the largest number of powers of a reference string.
+        A fold is checked by an identity in r that contains r * f_(i+1)(r^2). Its degree is at most
+        twice the size of the largest table, plus 1.
         """
-        log2_size, challenge_error = group_size(field, log2_size), most_likely(field)
+        log2_size, challenge_error = checked_log2_size(field, log2_size), most_likely(field)
         degree = 2 * (1 << MAX_LOG2_SIZE) + 1
         return {
             **combined_errors(field, log2_size),
@@ -75,7 +76,7 @@ class HyperKzg:
         """
         check_scheme_bits(self, field, log2_size, allow_bits)
         return HyperKzgCommitter(
-            resolve_device(device), group_size(field, log2_size), self.reference
+            resolve_device(device), checked_log2_size(field, log2_size), self.reference
         )
 
     def read(
@@ -84,7 +85,7 @@ class HyperKzg:
     ) -> HyperKzgCommitment:  # fmt: skip
         """Read a commitment; raise InputError for malformed bytes."""
         check_scheme_bits(self, field, log2_size, allow_bits)
-        log2_size = group_size(field, log2_size)
+        log2_size = checked_log2_size(field, log2_size)
         (point,) = reader.points(Label.COMMITMENT, GROUP, 1)
         return HyperKzgCommitment(field, log2_size, self.reference, point)
 

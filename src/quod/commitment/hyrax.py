@@ -19,7 +19,12 @@ import numpy as np
 from quod.commitment.claim_reduction import verify_reduction
 from quod.commitment.hyrax_bases import GROUP, hashed_bases
 from quod.commitment.rows import weighted_rows
-from quod.commitment.scalars import GroupCommitter, combined_errors, group_size, sum_of_multiples
+from quod.commitment.scalars import (
+    GroupCommitter,
+    checked_log2_size,
+    combined_errors,
+    sum_of_multiples,
+)
 from quod.commitment.scheme import Claim, check_scheme_bits
 from quod.curve.array import Point, from_points
 from quod.device.discovery import DeviceChoice, resolve_device
@@ -56,7 +61,7 @@ class Hyrax:
 
     def error_terms(self, field: FieldSpec, log2_size: int) -> dict[str, Fraction]:
         """Return the probability that reducing several claims to one accepts a false claim."""
-        return combined_errors(field, group_size(field, log2_size))
+        return combined_errors(field, checked_log2_size(field, log2_size))
 
     def committer(
         self, device: DeviceChoice, field: FieldSpec, log2_size: int, *,
@@ -64,7 +69,7 @@ class Hyrax:
     ) -> HyraxCommitter:  # fmt: skip
         """Upload the bases to a device, and return a prover."""
         check_scheme_bits(self, field, log2_size, allow_bits)
-        return HyraxCommitter(resolve_device(device), group_size(field, log2_size))
+        return HyraxCommitter(resolve_device(device), checked_log2_size(field, log2_size))
 
     def read(
         self, reader: ProofReader, field: FieldSpec, log2_size: int, *,
@@ -72,7 +77,7 @@ class Hyrax:
     ) -> HyraxCommitment:  # fmt: skip
         """Read the commitments to all rows; raise InputError for malformed bytes."""
         check_scheme_bits(self, field, log2_size, allow_bits)
-        log2_size = group_size(field, log2_size)
+        log2_size = checked_log2_size(field, log2_size)
         rows = reader.points(Label.COMMITMENT, GROUP, 1 << log_rows(log2_size))
         return HyraxCommitment(field, log2_size, tuple(rows))
 

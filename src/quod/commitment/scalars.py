@@ -27,8 +27,11 @@ from quod.transcript.messages import ProofWriter
 GROUP = GROUPS["bn254.g1"]
 
 
-def group_size(field: FieldSpec, log2_size: int) -> int:
-    """Return the number of variables, at least 1; InputError unless the field is BN254's Fr."""
+def checked_log2_size(field: FieldSpec, log2_size: int) -> int:
+    """Return a table's number of variables as an int.
+
+    Raises InputError unless it is in range and at least 1, and the field is BN254's Fr.
+    """
     log2_size = check_size(log2_size)
     if field != GROUP.scalars:
         raise InputError(

@@ -47,7 +47,7 @@ Small fields use the smallest generator: 7 for M31 and Goldilocks, 31 for BabyBe
 """
 
 _TRIAL_DIVISION_LIMIT = 1 << 16
-"""The limit of trial division; it finds all prime factors of p - 1 but one for p below 2**32."""
+"""The limit of trial division. For p below 2**32, what it leaves of p - 1 is 1 or a prime."""
 
 
 @cache
@@ -96,7 +96,7 @@ def _prime_factors(modulus: Modulus) -> list[int]:
     return [*primes, cofactor]
 
 
-def root_generator(modulus: Modulus, family: RootFamily) -> int:
+def family_non_residue(modulus: Modulus, family: RootFamily) -> int:
     """Return the non-residue g of a family; raise InputError for an unknown family."""
     if family not in get_args(RootFamily):
         families = alternatives(get_args(RootFamily))
@@ -115,7 +115,7 @@ def root_of_unity(modulus: Modulus, family: RootFamily, log_size: int | None = N
     log_size = modulus.two_adicity if log_size is None else log_size
     _check_order(modulus, log_size)
     p = modulus.value
-    return pow(root_generator(modulus, family), (p - 1) >> log_size, p)
+    return pow(family_non_residue(modulus, family), (p - 1) >> log_size, p)
 
 
 def check_root(modulus: Modulus, root: object, log_size: int) -> None:
@@ -149,7 +149,7 @@ def quotient_coset_shift(modulus: Modulus, family: RootFamily, log_size: int) ->
     bellman use their generator.
     """
     if family == "arkworks":
-        return root_generator(modulus, family)
+        return family_non_residue(modulus, family)
     if log_size == modulus.two_adicity:
-        return pow(root_generator(modulus, family), 2, modulus.value)
+        return pow(family_non_residue(modulus, family), 2, modulus.value)
     return root_of_unity(modulus, family, log_size + 1)

@@ -35,7 +35,7 @@ _LENGTH_BYTES = 8
 
 @frozen
 class WitnessHeader:
-    """The header of a witness file, whose values may not be read yet.
+    """The header of a witness file, whose values need not have been read.
 
     path: The name of the file.
     curve: The name of the field, as in `Witness`.
@@ -144,9 +144,9 @@ def witness_bytes(path: Path) -> bytes:
 def write_wtns(path: Path, curve: str, values: Words) -> None:
     """Write a witness atomically, to a file of mode 0600.
 
-    `values` has shape (n, words): canonical integers below the prime of `curve`, a name as in
-    `Witness`, the first of them 1. Raises `InputError` for another shape or value, `OutputError` if
-    writing fails.
+    curve: The name of the field, as in `Witness`.
+    values: (n, words) uint32: canonical integers below the prime, of which the first is 1.
+    Raises `InputError` for another shape or value, `OutputError` if writing fails.
     """
     fr = field_named(curve)
     values = plain_array("values", values)

@@ -62,7 +62,7 @@ class Statement:
         for number in circuit.public_factors:
             if len({row[number] for row in self.public}) > 1:
                 raise InputError(
-                    f"public input {number} is a factor in the circuit, so that it must be the "
+                    f"public input {number} is a factor in the circuit, so it must be the "
                     "same in all instances"
                 )
 

@@ -50,7 +50,7 @@ class PendingSums(Protocol):
         """Return the points C and H, which may take longer."""
 
     def close(self) -> None:
-        """Release the slot; the sums are no longer needed."""
+        """Release the memory of this proof for the next one; the sums are no longer needed."""
 
 
 class SumBatches(Protocol):
@@ -71,17 +71,17 @@ class SumBatches(Protocol):
         """
 
     def wait(self, waiting: Callable[[], int]) -> None:
-        """Wait until a batch of the waiting witnesses can begin at once.
+        """Return as soon as a batch should begin and there is memory for it.
 
-        waiting: returns the number of waiting witnesses, at least 1. While the device computes,
-            fewer than `most` witnesses wait for more to arrive.
+        It should begin when the device is idle, or when `most` witnesses are waiting.
+        waiting: returns the number of waiting witnesses, at least 1.
         """
 
 
 class ResidentKey(Protocol):
     """The matrices and bases of a key in a device's memory.
 
-    nbytes: bytes of device memory in addition to the zkey.
+    nbytes: bytes of device memory that the key takes, without the zkey itself.
     peak_bytes: an upper bound on the additional bytes of a proof.
     in_progress: the number of proofs that can be in progress; further ones wait.
     witness_device: the device whose memory may have the witness.
@@ -100,7 +100,7 @@ class ResidentKey(Protocol):
     def batches(self) -> SumBatches | None: ...
 
     def prepare(self) -> None:
-        """Allocate the memory of proofs now, above all page-locked memory."""
+        """Allocate the memory of proofs now, in particular page-locked memory."""
 
     def start(
         self, witness: Words | Buffer, host_tasks: Tasks, context: ProofContext
@@ -124,16 +124,16 @@ class KeyBases:
     """The bases of one MSM of a proof.
 
     points: all points; point i belongs to scalar first + i of the scalar vector.
-    finite: the points that the MSM uses. A key has a point at infinity for each variable that a
-        matrix does not use; if there are many, `finite` omits them.
-    indices: the index of the scalar of each point of `finite`; None if no point is omitted.
+    used_points: the points that the MSM uses. A key has a point at infinity for each variable that
+        a matrix does not use; if there are many, `used_points` omits them.
+    indices: the index of the scalar of each point of `used_points`; None if no point is omitted.
     """
 
     name: str
     group: Group
     points: Words
     first: int
-    finite: Words
+    used_points: Words
     indices: NDArray[np.uint32] | None
 
     @classmethod
@@ -144,16 +144,16 @@ class KeyBases:
         """Return the bases for a zkey's points, whose scalars begin at index `first`."""
         # A mapped file may have them at an unaligned address.
         points = np.require(points, requirements=("C", "A"))
-        finite = np.flatnonzero(find_finite(group, points))
-        if len(finite) >= (1 - _MIN_INFINITE_SHARE) * len(points):
+        finite_indices = np.flatnonzero(find_finite(group, points))
+        if len(finite_indices) >= (1 - _MIN_INFINITE_SHARE) * len(points):
             return cls(name, group, points, first, points, None)
-        indices = (finite + first).astype(np.uint32)
-        return cls(name, group, points, first, points[finite], indices)
+        indices = (finite_indices + first).astype(np.uint32)
+        return cls(name, group, points, first, points[finite_indices], indices)
 
     def scalars(self, vector: Words) -> Words:
-        """Return the scalars of the points in `finite`, from the whole scalar vector."""
+        """Return the scalars of the points in `used_points`, from the whole scalar vector."""
         if self.indices is None:
-            return vector[self.first : self.first + len(self.finite)]
+            return vector[self.first : self.first + len(self.used_points)]
         return vector[self.indices]
 
 

@@ -7,18 +7,18 @@ The key has the layout of snarkjs's setup, so that snarkjs's prover accepts it a
 
 - The domain has a row for each constraint, then one for the constant 1 and each public variable. In
   these last rows, A has a 1 at the variable, and B and C are 0.
-- The points of H belong to the Lagrange polynomials of the odd coset, divided by the vanishing
-  polynomial.
+- The points of H belong to the Lagrange polynomials of the coset of the odd powers of the root of
+  order 2n, divided by the vanishing polynomial Z(x) = x**n - 1.
 
 Let L_i be the Lagrange polynomials of the domain at tau, a_j = sum of A[i][j] * L_i, b_j and c_j
-likewise from B and C, and Z = tau**n - 1. The key has the generators times
+likewise from B and C. The key has the generators times
 
 - a_j and b_j for every variable;
 - (beta*a_j + alpha*b_j + c_j) / gamma for the constant 1 and the public variables (ic);
 - (beta*a_j + alpha*b_j + c_j) / delta for the other variables (c);
-- L'_i * Z / ((shift**n - 1) * delta) for every point shift * root**i of the coset (h), where L'_i
-  is the Lagrange polynomial of the coset at tau. The prover's scalars for h are values on the coset
-  of A*B - C = H*Z, where Z is the constant shift**n - 1.
+- L'_i * Z(tau) / ((shift**n - 1) * delta) for every point shift * root**i of the coset (h), where
+  L'_i is the Lagrange polynomial of the coset at tau. The prover's scalars for h are the values of
+  A*B - C = H*Z on the coset, where Z(x) is the constant shift**n - 1.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ class Secret:
         return (pow(self.tau, n, r) - shift_power) * pow(n * shift_power, -1, r) % r
 
     def quotient_scale(self, fr: Modulus, domain_size: int, shift: int) -> int:
-        """Return Z / ((shift**n - 1) * delta); see h in the module's docstring."""
+        """Return Z(tau) / ((shift**n - 1) * delta); see h in the module's docstring."""
         n, r = domain_size, fr.value
         return (pow(self.tau, n, r) - 1) * pow((pow(shift, n, r) - 1) * self.delta, -1, r) % r
 
@@ -186,6 +186,7 @@ def make_key(
     secret = Secret.from_seed(seed, fr, domain_size)
     with timeline.stage("scalars"):
         entries = _entries(system, fr)
+        # Zkeys store values times R**2, where R is the Montgomery radix.
         entries["value"] = scaled(target_device, fr, entries["value"], fr.montgomery_radix**2)
         scalars = _scalars(target_device, system, entries, secret, domain_size)
         coefficients = _snarkjs_order(entries)
@@ -214,7 +215,7 @@ def make_key(
         constraints=system.constraints,
         coefficients=coefficients,
         circuit_hash=circuit_hash,
-        owned=True,
+        owned=True,  # nobody else has the arrays, so the key need not copy them
         monomial=False,
         **points,
     )
@@ -224,6 +225,7 @@ def coefficients_of(system: Constraints, device: AnyDevice) -> NDArray[Any]:
     """Return the entries of A and B in the format and order of zkeys."""
     fr = CURVES[system.curve].fr
     entries = _entries(system, fr)
+    # Zkeys store values times R**2, where R is the Montgomery radix.
     entries["value"] = scaled(device, fr, entries["value"], fr.montgomery_radix**2)
     return _snarkjs_order(entries)
 

@@ -1,11 +1,13 @@
-"""Conversion between layered circuits and the files of Expander's compiler.
+"""Conversion between layered circuits and `CIRCUIT6`, the files of Expander's compiler.
 
-Files are flattened as Expander does when it loads them: nested segments are expanded, every layer
-has at least two values, and a layer of copies precedes a layer that multiplies inputs, so that one
-claim about the inputs is left instead of two. There are two differences. Unused inputs stay, so
-that a witness has as many inputs as the file says; Expander as of March 2026 drops the highest and
-renumbers the values between layers. And each gate with a random coefficient, in every copy of its
-segment, has a separate challenge from the extension field; Expander's are from the circuit's field.
+`CIRCUIT6` is the magic number of these files. They are flattened as Expander does when it loads
+them: nested segments are expanded, every layer has at least two values, and a layer of copies
+precedes a layer that multiplies inputs, so that one claim about the inputs is left instead of two.
+
+There are two differences. Unused inputs stay, so a witness has as many inputs as the file says;
+Expander as of March 2026 drops the unused inputs of highest index and renumbers the intermediate
+values. And each gate with a random coefficient, in every copy of its segment, has a separate
+challenge from the extension field; Expander's are from the circuit's field.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ MAX_GATES = 1 << 26
 Offsets = NDArray[np.int64]
 
 _KIND_BY_FILE_KIND = {"mul": "multiply", "add": "add", "const": "constant"}
-# The powers for which files have a gate, by Quod's kind of gate.
+# The exponents that a file's `uni` gates may have, by Quod's kind of gate.
 _EXPONENTS = {"add": 1, "power5": 5}
 
 
@@ -68,7 +70,7 @@ def from_circuit6(
         )
     if not circuit.zeros:
         raise InputError(
-            "no output of the circuit is to be zero, so that a proof would show nothing; state "
+            "the circuit requires no output to be zero, so a proof would show nothing; state "
             "what must hold with assertions",
             path=circuit.path or None,
             section="header",
@@ -99,7 +101,7 @@ class _Flattening:
             (MAX_LAYERS, "layers", len(file.layers) + self._is_relayed),
         ):
             if count > maximum:
-                advice = "; pass max_gates=N for more if the file is to be trusted"
+                advice = "; pass max_gates=N for more if you trust the file"
                 raise InputError(
                     f"the circuit has more than {maximum} {what} once its segments are taken apart"
                     f"{advice if maximum == limit else ''}",
@@ -108,14 +110,14 @@ class _Flattening:
 
     def circuit(self) -> LayeredCircuit:
         file = self._file
-        layers = [self._copies(self._log_inputs)] if self._is_relayed else []
+        layers = [self._relay_layer(self._log_inputs)] if self._is_relayed else []
         layers += [self._layer(number) for number in file.layers]
         return LayeredCircuit(
             self._field, self._log_inputs, list(self._coefficients), layers, public=file.public,
             zeros=file.zeros,
         )  # fmt: skip
 
-    def _copies(self, log_size: int) -> Layer:
+    def _relay_layer(self, log_size: int) -> Layer:
         """Return a layer that copies the layer below."""
         wires = np.arange(1 << log_size, dtype=np.uint32)
         gates = {kind: _no_gates(kind) for kind in KINDS}
@@ -240,16 +242,18 @@ def to_circuit6(circuit: LayeredCircuit) -> Circuit6:
     inputs that multiply, and a challenge that several gates share.
     """
     field = field_of(circuit.field)
-    table = _Table(circuit, field)
+    coefficients = _FileCoefficients(circuit, field)
     segments = []
     for number, layer in enumerate(circuit.layers):
         gates = {}
         for kind in KINDS:
             if kind not in (*_KIND_BY_FILE_KIND.values(), "power5") and len(layer.gates[kind]):
-                raise InputError(f"layer {number} has {kind} gates, which Expander has not")
+                raise InputError(
+                    f"layer {number} has {kind} gates, which Expander does not support"
+                )
         for name in FILE_KINDS:
             kind = _KIND_BY_FILE_KIND.get(name, "power5")
-            gates[name] = table.gates(name, layer.gates[kind])
+            gates[name] = coefficients.gates(name, layer.gates[kind])
         below = 1 << circuit.log_below(number)
         segments.append(Circuit6Segment(below, 1 << layer.log_size, (), gates))
     outputs = 1 << circuit.log_outputs
@@ -257,8 +261,8 @@ def to_circuit6(circuit: LayeredCircuit) -> Circuit6:
     return Circuit6("", field, circuit.public, outputs, circuit.zeros, tuple(segments), layers)
 
 
-class _Table:
-    """The coefficients of a circuit in the form of files."""
+class _FileCoefficients:
+    """A circuit's coefficients as a file represents them."""
 
     def __init__(self, circuit: LayeredCircuit, field: Circuit6Field) -> None:
         tags = {int: ELEMENT, Public: PUBLIC, Random: RANDOM}
@@ -279,13 +283,15 @@ class _Table:
             return no_gates(kind, self._field)
         tag = self._tags[indices]
         if kind != "const" and (tag == PUBLIC).any():
-            raise InputError("a public input multiplies a value, which Expander has not")
+            raise InputError("a public input multiplies a value, which Expander does not support")
         random_coefficients = indices[tag == RANDOM]
         if (
             len(np.unique(random_coefficients)) < len(random_coefficients)
             or self._used[random_coefficients].any()
         ):
-            raise InputError("several gates have one random coefficient, which Expander has not")
+            raise InputError(
+                "several gates share a random coefficient, which Expander does not support"
+            )
         self._used[random_coefficients] = True
         exponent = np.full(count, 5 if kind == "uni" else 1, np.uint8)
         return Circuit6Gates(gates.inputs, gates.output, tag, self._values[indices], exponent)

@@ -1,7 +1,7 @@
 """Folding of assertions in low layers by challenges, instead of relaying them to the outputs.
 
 The outputs are the last layer. In a circuit with lookups, values above the first layer of fractions
-are in the field of challenges anyway, so that an assertion folded there costs one gate instead of a
+are in the field of challenges anyway, so an assertion folded there costs one gate instead of a
 relay in each layer.
 """
 

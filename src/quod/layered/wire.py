@@ -1,8 +1,8 @@
-"""Values of a program, with the operators of a field.
+"""Wires: sums of products of a program's values, with the operators of a field.
 
 A wire is a sum of products of two values, and of powers of one value up to the fifth. The gates of
-one layer compute such sums, so a sum costs no layer, and a product costs one only if its factors
-are sums themselves. `as_value` turns a sum into a value.
+one layer compute such sums, so a sum costs no layer. A product costs one only if its expansion has
+too many terms, or terms that no gate computes. `as_value` turns a sum into a value.
 """
 
 from __future__ import annotations
@@ -39,8 +39,9 @@ class Owner(Protocol):
 
 
 class Wire:
-    """A value of a program, with +, - and * by wires and int, and ** by an int of at least 0.
+    """A sum of products of values, with the operators +, - and * by wires and int.
 
+    The exponent of ** is an int of at least 0.
     InputError for operands that are neither int nor a wire of the same program.
     """
 

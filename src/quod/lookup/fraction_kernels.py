@@ -35,13 +35,13 @@ def row_denominators(
 ) -> None:
     """Compute level[first + i] = alpha - the sum of powers[j] * element j of row i, for i < n.
 
+    A column is `width` arrays that are looked up together, so each of its 2**log2_size rows has
+    `width` elements. The index i counts the rows of all columns. After the last column the result
+    is 1.
     pitch: elements from one array to the next.
-    parts: elements of the prime field; element j of row x of column c is
-        parts[(j * columns + c) * pitch + x].
-    width: the number of elements of a row.
+    parts: the arrays; element j of row x of column c is parts[(j * columns + c) * pitch + x], in
+        the prime field.
     challenges: alpha, then the powers.
-    Row indices i run through all columns, 2**log2_size rows per column. After the last column the
-    result is 1.
     """
     mixed = MixedField(k, field)
     f, i = mixed.extended, k.global_id()
@@ -119,7 +119,7 @@ def add_shifted(
     *,
     field: FieldSpec,
 ) -> None:
-    """Add as `add_fractions` the fractions 1/(shift[0] - value) of 2*n prime field values."""
+    """Like `add_fractions`, for the fractions 1/(shift[0] - value) of 2*n prime field values."""
     mixed, i = MixedField(k, field), k.global_id()
     f = mixed.extended
     with k.if_(i < n):
@@ -137,11 +137,12 @@ def add_shifted(
 
 @frozen
 class LayerForm:
-    """The static parameters of the step between two layers.
+    """The static parameters of the step from the layer that ended to the next layer.
 
-    counts: the number of values of each tree that the layer has: numerators, then denominators.
+    counts: the number of values in the ended layer of each of its trees: numerators, then
+        denominators.
     going: the indices, among these trees, of those that have a further layer.
-    was_shifted: whether the first tree's values in the previous layer are shifted values, which
+    was_shifted: whether the first tree's values in the ended layer are shifted values, which
         must be subtracted from the shift.
     is_shifted: whether the next layer has shifted values, for which two scales follow the powers
         (`quod.lookup.tree`).
@@ -170,11 +171,12 @@ def next_layer(
     *,
     form: LayerForm,
 ) -> None:
-    """Compute the next layer's claim, point and scales from the values that end a layer.
+    """Compute the next layer's claim, point and scales from the values of the ended layer.
 
     Runs in one workgroup. `values` has the values of each tree from index `first_value`. `before`
     and `after` are the progress of both layers' sumchecks (`quod.sumcheck.memory.ProverState`), of
-    log_before and log_before + 1 variables.
+    log_before and log_before + 1 variables. `equality` is the next sumcheck's buffer of eq tables,
+    which has the scales from index `first_scale`.
     """
     field = form.field
     f: Any = field_arithmetic(k, field, inlined=True)
@@ -197,7 +199,7 @@ def next_layer(
         tree_values.append(values_of_tree)
     # Every instance computes the whole step, and one instance stores the results.
     state = chain.absorbed(previous_progress.state(chain), Label.VALUES, message)
-    # It binds the variable that selects between the values at 0 and at 1.
+    # The selector binds the variable that selects between the values at 0 and at 1.
     selector = f.carried(challenge(f, field, state))
     state = chain.absorbed(state, Label.NEXT, ())
     scale = f.carried(challenge(f, field, state))
@@ -210,7 +212,8 @@ def next_layer(
         claim = f.carried(claim + scales[-1] * tree_claim)
         scales.append(f.carried(scales[-1] * scale))
     scales.pop()
-    # alpha + mu and alpha * (alpha + 2 * mu); see `quod.lookup.tree.FractionTrees`.
+    # alpha + scale and alpha * (alpha + 2 * scale); see `quod.lookup.tree.FractionTrees`, where mu
+    # is the scale.
     if form.is_shifted:
         alpha = f.carried(f.load(shift, 0))
         shift_plus_scale = f.carried(alpha + scale)

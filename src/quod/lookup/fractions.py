@@ -24,8 +24,11 @@ DEGREE = 2
 
 
 @frozen
-class Fractions:
-    """A tree of 2**log2_size fractions, at least two; without numerators they are all 1."""
+class FractionTree:
+    """The shape of a tree of 2**log2_size fractions, at least two.
+
+    Without numerators, all numerators are 1.
+    """
 
     log2_size: int
     has_numerators: bool
@@ -56,13 +59,13 @@ class FractionSum:
     at_point: tuple[PlainElement, PlainElement]
 
 
-def layers_of(trees: Sequence[Fractions]) -> int:
+def layers_of(trees: Sequence[FractionTree]) -> int:
     """Return the number of layers of the deepest tree."""
     return max(tree.log2_size for tree in trees)
 
 
 def read_sums(
-    reader: ProofReader, field: FieldSpec, trees: Sequence[Fractions]
+    reader: ProofReader, field: FieldSpec, trees: Sequence[FractionTree]
 ) -> list[FractionSum]:
     """Verify the sumchecks of all layers, and return the claimed sum of each tree.
 
@@ -93,7 +96,7 @@ def read_sums(
             roots = sums
         elif combined(field, sums, scale) != last_claim:
             raise VerificationError(f"the proof's claim about layer {layer} of the sums is wrong")
-        # It binds the variable that selects between the values at 0 and at 1.
+        # This challenge binds the variable that selects between the values at 0 and at 1.
         selector = reader.transcript.challenge(field)
         point = [selector, *point]
         x = PlainElement(field, selector)

@@ -171,7 +171,7 @@ class _Evaluation:
     ) -> None:
         self._device, self._field, self._arrays = device, field, arrays
         self._in_base = 0 if isinstance(field, Modulus) else 1
-        shape = Shape(field, SumOfProducts.product(1), self._in_base, True)
+        shape = Shape(field, SumOfProducts.product(1), in_base=self._in_base, has_point=True)
         self._plan = SumcheckPlan(device, shape, log2_size)
         self._point = device.allocate(log2_size * 4 * field.words)
         self._sums = device.allocate(len(arrays) * 4 * field.words)

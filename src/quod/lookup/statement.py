@@ -9,7 +9,7 @@ from quod.errors import InputError
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.hash.table import Hash
-from quod.lookup.fractions import DEGREE, Fractions, layers_of
+from quod.lookup.fractions import DEGREE, FractionTree, layers_of
 from quod.security import check_bits
 from quod.sumcheck.verifier import MAX_VARIABLES
 from quod.transcript.elements import challenge_bits, describe, most_likely
@@ -111,11 +111,11 @@ class Statement:
         return ((1 << self.log_columns) - self.columns) << self.log2_size
 
     @property
-    def trees(self) -> tuple[Fractions, Fractions]:
+    def trees(self) -> tuple[FractionTree, FractionTree]:
         """The sums of fractions: over the lookups, and over the table."""
         return (
-            Fractions(self.log_columns + self.log2_size, False),
-            Fractions(self.table.log2_size, True),
+            FractionTree(self.log_columns + self.log2_size, False),
+            FractionTree(self.table.log2_size, True),
         )
 
     def absorb(self, transcript: Transcript) -> None:

@@ -24,7 +24,7 @@ from quod.frozen import frozen
 from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
 from quod.lookup.fraction_kernels import LayerForm, add_fractions, add_shifted, next_layer
-from quod.lookup.fractions import Fractions, layers_of
+from quod.lookup.fractions import FractionTree, layers_of
 from quod.sumcheck.memory import ProverState
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts, Term
@@ -63,7 +63,7 @@ class FractionTrees:
     """
 
     def __init__(
-        self, device: AnyDevice, field: FieldSpec, trees: Sequence[Fractions], *,
+        self, device: AnyDevice, field: FieldSpec, trees: Sequence[FractionTree], *,
         shifted: ShiftedLeaves | None = None, hash: Hash = Hash.SHA3_256,
         log_capacity: int | None = None,
     ) -> None:  # fmt: skip
@@ -173,7 +173,10 @@ class FractionTrees:
             terms += [(1, (d0, d1)), *numerator_terms]
             scales += [2 * position - 1 if position else None, 2 * position, 2 * position]
         polynomial = SumOfProducts(tuple(terms))
-        shape = Shape(self._field, polynomial, in_base, True, tuple(scales), self._hash)
+        shape = Shape(
+            self._field, polynomial, in_base=in_base, has_point=True, scales=tuple(scales),
+            hash=self._hash,
+        )  # fmt: skip
         return SumcheckPlan(self._device, shape, layer, log_capacity=self._log_capacity)
 
     # --- launches

@@ -8,9 +8,9 @@ The server writes payloads to the blob store, and workers read them. Numbers are
     n x u64   the length of each body in bytes
               the bodies, in the order of the partitions
 
-A path is stored as the resolved root of the client, a zero byte, and the resolved path relative to
-the root; a worker opens it without following links (`open_witness`). Payloads are secret, so no
-error shows any of their content.
+A client's root is the folder below which the client may name files. A path is stored as the
+resolved root, a zero byte, and the resolved path relative to the root; a worker opens it without
+following links (`open_witness`). Payloads are secret, so no error shows any of their content.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class PayloadKind(IntEnum):
     WTNS = 1
     """Files in the .wtns format."""
     PATH = 2
-    """Paths of .wtns files below a root of the client."""
+    """Paths of .wtns files below the client's root."""
     INPUTS = 3
     """Circuit inputs as JSON, from which the circuit's witness calculator computes the witness."""
 
@@ -112,9 +112,9 @@ def read_header(file: BinaryIO, partitions: int) -> PayloadHeader:
         raise InputError("the payload ends within its header")
     offset = _HEAD.size + len(table)
     sections = []
-    for number, length in enumerate(struct.unpack(f"<{count}Q", table)):
+    for partition, length in enumerate(struct.unpack(f"<{count}Q", table)):
         if not 1 <= length <= _MAX_BYTES_BY_KIND[PayloadKind(kind)]:
-            raise InputError(f"the payload states {length} bytes for partition {number}")
+            raise InputError(f"the payload states {length} bytes for partition {partition}")
         sections.append(Section(offset, length))
         offset += length
     if offset != size:

@@ -15,7 +15,7 @@ from quod.sumcheck.shape import Shape
 
 _FIELD = EXTENSIONS["m31.4"]
 # Products of two tables, one of them over the prime field, weighted by eq.
-_SHAPE = Shape(_FIELD, SumOfProducts.product(2), 1, True)
+_SHAPE = Shape(_FIELD, SumOfProducts.product(2), in_base=1, has_point=True)
 _FINAL = FinalForm(_SHAPE, log_capacity=8, from_inputs=False, folds=1)
 
 for _definition in (invert_points, equality_pyramids):

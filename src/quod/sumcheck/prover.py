@@ -72,7 +72,9 @@ def prove(
     placeholder_claim = (0,) * field.degree
     unclaimed = Statement(field, polynomial, log2_size, placeholder_claim, point)
     check_sumcheck(unclaimed, transcript, allow_bits)
-    shape = Shape(field, reordered, len(in_base), point is not None, hash=transcript.hash)
+    shape = Shape(
+        field, reordered, in_base=len(in_base), has_point=point is not None, hash=transcript.hash
+    )
     run = SumcheckRun(device, shape, log2_size)
     for index, table in enumerate(tables_in_order):
         run.set_table(index, np.ascontiguousarray(arrays[table]))

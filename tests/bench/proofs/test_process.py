@@ -40,7 +40,8 @@ def cases_of() -> Iterator[harness.Case]:
 
 def test_cases_cover_start_up_proofs_and_memory(ran: list[tuple[str, ...]]) -> None:
     rows = [
-        (case.parameters["what"], case.unit, case.returns_figure, case.way) for case in cases_of()
+        (case.parameters["what"], case.unit, case.returns_figure, case.peer_note)
+        for case in cases_of()
     ]
     assert rows == [
         ("python -c 'import quod'", "ms", False, ""),

@@ -189,7 +189,7 @@ def test_pytorch_on_a_gpu_is_one_graph(monkeypatch: pytest.MonkeyPatch) -> None:
     # Two tensors of three sets; one call whose result is looked at, and those of the graph.
     assert calls == ["cuda"] * 6 + ["norm"] * 7
     assert torch.backends.cuda.matmul.allow_tf32 is False
-    assert "one CUDA graph" in case.way
+    assert "one CUDA graph" in case.peer_note
     case.peers["torch"]()
     assert calls[-2:] == ["replay", "synchronize"]
 
@@ -200,7 +200,7 @@ def test_pytorch_on_a_processor(monkeypatch: pytest.MonkeyPatch) -> None:
     assert calls == ["cpu"] * 6 + ["norm", 1]
     case.peers["torch"]()
     assert calls[-3:] == ["norm"] * 3
-    assert "on 1 threads" in case.way
+    assert "on 1 threads" in case.peer_note
 
 
 def test_pytorch_with_different_results_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -226,7 +226,7 @@ def test_pytorch_s_attention_of_one_query() -> None:
 def test_copy_moves_the_same_number_of_bytes(device: str) -> None:
     (case,) = tensors.cases(device, "copy", "decode", None, ["1x2x1x40x8"], "f32", None)
     case.peers["copy"]()
-    assert case.way == "moves as many bytes"
+    assert case.peer_note == "moves as many bytes"
 
 
 def test_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -237,7 +237,7 @@ def test_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
             monkeypatch.setattr(type(device), "throughput_limits", lambda _self: limits)
             peer = tensor_peers.peer_of("limit", device, operation, [], 10, "f32", work, check)
             assert peer.runs["limit"]() == pytest.approx(10 * seconds)
-            assert peer.way == "by decree"
+            assert peer.note == "by decree"
         peer = tensor_peers.peer_of("limit", device, operation, [], 10, "f16", (1, 1), check)
         assert "in f16 is unknown" in peer.absent["limit"]
         monkeypatch.setattr(type(device), "throughput_limits", lambda _self: None)

@@ -13,7 +13,7 @@ from quod.service.queue import JobState
 from quod.service.server.metrics import Metrics
 from quod.service.worker.pools import placement
 from quod.service.worker.pools.local import LocalPool
-from quod.service.worker.pools.placement import MIN_COST_SECONDS, Placement
+from quod.service.worker.pools.placement import MIN_REPLICATION_SECONDS, Placement
 from quod.service.worker.pools.pool import Stage, WorkerState, WorkerStatus
 from quod.service.worker.pools.processes import ProcessPool
 from quod.service.worker.settings import WorkerSettings
@@ -125,9 +125,9 @@ def test_key_is_replicated_if_waiting_exceeds_its_load_time() -> None:
 def test_a_small_load_still_costs_a_first_proof() -> None:
     fleet = Fleet({"0": {"a": (10, 0.01)}, "1": {}})
     fleet.asks("0")
-    fleet.later(10, a=0.9 * MIN_COST_SECONDS)
+    fleet.later(10, a=0.9 * MIN_REPLICATION_SECONDS)
     assert fleet.asks("1") == []
-    fleet.later(10, a=1.1 * MIN_COST_SECONDS)
+    fleet.later(10, a=1.1 * MIN_REPLICATION_SECONDS)
     assert fleet.asks("1") == ["a"]
 
 
@@ -159,7 +159,7 @@ def test_keys_are_distributed_over_workers(
     bench: Bench, device: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # However busy the machine is, nothing waits too long for where it belongs.
-    for name in ("MIN_COST_SECONDS", "_GRACE_SECONDS"):
+    for name in ("MIN_REPLICATION_SECONDS", "_GRACE_SECONDS"):
         monkeypatch.setattr(placement, name, 600.0)
     two = [WorkerSettings(device, ahead=1), WorkerSettings("cpu", ahead=1)]
     pool: LocalPool | ProcessPool
@@ -191,7 +191,7 @@ def test_keys_are_distributed_over_workers(
 
 
 def test_a_hot_key_is_replicated(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(placement, "MIN_COST_SECONDS", 0.05)
+    monkeypatch.setattr(placement, "MIN_REPLICATION_SECONDS", 0.05)
     two = [WorkerSettings("cpu", ahead=1)] * 2
     pool = bench.started(ProcessPool(bench.queue, bench.repository, two))
     eventually(lambda: all(status.state is WorkerState.READY for status in pool.status()))

@@ -57,7 +57,7 @@ def cases(
     if in_base > factors:
         raise InputError(f"--in-base {in_base} exceeds the {factors} tables of the product")
     for log2_size in sizes:
-        shape = Shape(field, SumOfProducts.product(factors), in_base, weighted)
+        shape = Shape(field, SumOfProducts.product(factors), in_base=in_base, has_point=weighted)
         plan = SumcheckPlan(opened, shape, log2_size, batch=batch)
         parameters: dict[str, Parameter] = {
             "field": field.name, "log2": log2_size, "factors": factors, "batch": batch,
@@ -75,7 +75,7 @@ def cases(
         peer = Zorch(field, log2_size)
         try:
             yield Case(
-                parameters, run, "ms", peers={"pyzorch": peer}, way=IN_PROCESS, traced=run
+                parameters, run, "ms", peers={"pyzorch": peer}, peer_note=IN_PROCESS, traced=run
             )  # fmt: skip
         finally:
             peer.close()

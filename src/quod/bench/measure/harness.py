@@ -39,7 +39,7 @@ class Case:
     unit: the unit of the figure. It begins with s, ms, us or ns, unless `returns_figure` is true.
     operations: the number of operations in a run (2**20 products for "ns/product").
     peers: functions that do the same work with other programs, by name.
-    way: how the peers run, such as "in process"; part of the peer's name in the row.
+    peer_note: how the peers run, such as "in process"; part of the peer's name in the row.
     absent: the reason for each peer that is missing on this machine.
     returns_figure: `run` returns the figure in `unit`, instead of being timed.
     traced: does the work once, and records its stages in a timeline.
@@ -50,7 +50,7 @@ class Case:
     unit: str = "s"
     operations: int = 1
     peers: Mapping[str, Callable[[], object]] = field(default_factory=dict)
-    way: str = ""
+    peer_note: str = ""
     absent: Mapping[str, str] = field(default_factory=dict)
     returns_figure: bool = False
     traced: Callable[[Timeline], object] | None = None
@@ -174,7 +174,7 @@ def measure(
         with LaunchedKernels() as launched:  # compiles, fills caches
             first_value, times = _first_run(case.run, plan)
             _, peer_times = (None, []) if peer is None else _first_run(peer, plan)
-        code, label = code_of(launched), ", ".join(filter(None, (against, case.way)))
+        code, label = code_of(launched), ", ".join(filter(None, (against, case.peer_note)))
         earlier = (earlier_rows or {}).get(
             identity(subject, case.parameters, device, peer and label)
         )

@@ -31,10 +31,10 @@ _PEER_ERROR_FACTOR = 64
 
 @dataclass(frozen=True)
 class Peer:
-    """The runs of a peer by name, how it runs, or why it is absent."""
+    """The runs of a peer by name, a note on how it runs, or why it is absent."""
 
     runs: dict[str, Callable[[], object]] = field(default_factory=dict)
-    way: str = ""
+    note: str = ""
     absent: dict[str, str] = field(default_factory=dict)
 
 

@@ -47,7 +47,7 @@ def cases(device: str, curve: str, sizes: list[int], steps: list[str]) -> Iterat
             for step in steps:
                 run, files, extra_arguments = runs[step]
                 parameters: dict[str, Parameter] = {"what": step, "curve": curve, "log2": power}
-                yield Case(parameters, run, way=IN_PROCESS)
+                yield Case(parameters, run, peer_note=IN_PROCESS)
                 subcommand = ["prepare", "phase2"] if step == "prepare" else [step]
                 quod = [sys.executable, "-m", "quod", "powersoftau", *subcommand, *files]
                 snarkjs, peers, absent = find_snarkjs(), {}, {}
@@ -62,7 +62,7 @@ def cases(device: str, curve: str, sizes: list[int], steps: list[str]) -> Iterat
                 force = [] if step == "verify" else ["--force"]
                 yield Case(
                     parameters, process([*quod, "--device", device, *force]), peers=peers,
-                    absent=absent, way=WHOLE,
+                    absent=absent, peer_note=WHOLE,
                 )  # fmt: skip
 
 

@@ -115,7 +115,8 @@ def _new_transcript() -> Transcript:
 
 def _value(device: AnyDevice, field: FieldSpec, table: Any, point: Sequence[Plain]) -> Plain:
     """Evaluate a table's polynomial at a point."""
-    shape = Shape(field, SumOfProducts.product(1), 0 if isinstance(field, Modulus) else 1, True)
+    in_base = 0 if isinstance(field, Modulus) else 1
+    shape = Shape(field, SumOfProducts.product(1), in_base=in_base, has_point=True)
     run = SumcheckRun(device, shape, len(point))
     run.set_table(0, table)
     run.set_point(point)

@@ -73,7 +73,7 @@ def cases(
         peers, absent = _products(opened, circuit, layered.field, count * proof_count)
         yield Case(
             parameters, prove, "ms/instance", operations=count * proof_count, peers=peers,
-            absent=absent, way="in registers", traced=prove,
+            absent=absent, peer_note="in registers", traced=prove,
         )  # fmt: skip
 
         verifier = Verifier(opened, key, layered, instances=count, batch=batch, allow_bits=0)

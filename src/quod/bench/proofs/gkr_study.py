@@ -254,7 +254,7 @@ class _Study:
     def rounds(self) -> Iterator[Case]:
         """Yield all rounds of sumchecks of products of two tables, all in the extension field."""
         device, field, batch, n = self._device, self._field, self._proofs, self._log_size
-        shape = Shape(field, SumOfProducts.product(2), 0, False)
+        shape = Shape(field, SumOfProducts.product(2), in_base=0, has_point=False)
         tables = device.upload(random_elements(field, 2 * batch << n, seed=3))
         plans = {
             "a launch a round": SumcheckPlan(
@@ -346,7 +346,9 @@ class _Study:
         statements[0].begin(transcript)
 
         def new_slot(batch: int) -> PipelineSlot:
-            plan = TwoPhasePlan(gates, chain=key.chain, hash=key.hash, log_instances=0, batch=batch)
+            plan = TwoPhasePlan(
+                gates, delay_messages=key.chain, hash=key.hash, log_instances=0, batch=batch
+            )
             return PipelineSlot(plan, key, 1, "proof")
 
         batched_slots, single_slots = [new_slot(proofs)], [new_slot(1) for _ in range(proofs)]

@@ -64,7 +64,7 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
                 lambda: key.prove(witness),
                 unit="ms",
                 peers=libraries.provers,
-                way=IN_PROCESS,
+                peer_note=IN_PROCESS,
                 absent=libraries.absent,
                 traced=lambda timeline: key.prove(witness, timeline=timeline),
             )
@@ -73,7 +73,7 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
                 lambda: key.verifying_key.verify(inputs, first_proof),
                 unit="ms",
                 peers=libraries.verifiers,
-                way=IN_PROCESS,
+                peer_note=IN_PROCESS,
                 absent=libraries.absent,
             )
 

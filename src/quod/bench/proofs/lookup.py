@@ -63,7 +63,7 @@ def prepared(device: AnyDevice, lookup: LookupInputs) -> Callable[..., None]:
         run.prove(ProofWriter(_transcript()), timeline)
 
     writer = ProofWriter(_transcript())
-    reduced_claims = run.prove(writer, None)
+    reduced_claims = run.prove(writer, timeline=None)
     if (
         verify(lookup.statement, writer.getvalue(), transcript=_transcript(), allow_bits=0)
         != reduced_claims

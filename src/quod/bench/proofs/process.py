@@ -78,7 +78,7 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
             lambda: run_python(*prove),
             "s",
             peers=provers,
-            way=WHOLE,
+            peer_note=WHOLE,
             absent=absent,
         )
         yield Case({"what": "prove, key resident", **circuit}, resident, "s")
@@ -109,7 +109,7 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
             lambda: run_python(*verify),
             "s",
             peers=verifiers,
-            way=WHOLE,
+            peer_note=WHOLE,
             absent=absent,
         )
 

@@ -95,4 +95,4 @@ def _case(
     absent: dict[str, str],
 ) -> Case:
     peers = {} if snarkjs is None else {"snarkjs": partial(snarkjs.call, name, *arguments)}
-    return Case(parameters, run, "ms", peers=peers, way=IN_PROCESS, absent=absent)
+    return Case(parameters, run, "ms", peers=peers, peer_note=IN_PROCESS, absent=absent)

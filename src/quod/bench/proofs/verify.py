@@ -46,7 +46,7 @@ def cases(device: str, vkey: Path, public: Path, proof: Path) -> Iterator[Case]:
                 key.verify(inputs, proof_or_error) for _, inputs, proof_or_error in claims
             ]
         },
-        way=IN_PROCESS,
+        peer_note=IN_PROCESS,
     )
     if begins_as_text(proof):
         return
@@ -78,7 +78,7 @@ def cases(device: str, vkey: Path, public: Path, proof: Path) -> Iterator[Case]:
 
     yield Case(
         parameters | {"proofs_from": "bytes"}, batched, unit="ms",
-        peers={ONE_BY_ONE: one_by_one}, way=IN_PROCESS,
+        peers={ONE_BY_ONE: one_by_one}, peer_note=IN_PROCESS,
     )  # fmt: skip
 
 

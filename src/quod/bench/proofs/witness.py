@@ -39,7 +39,7 @@ def cases(wasm: Path, inputs: Path, threads: list[int]) -> Iterator[Case]:
             peers["snarkjs"] = process(words)
         yield Case(
             parameters("witness"), partial(calculator.calculate, circuit_inputs), "ms", peers=peers,
-            absent=absent, way=WHOLE,
+            absent=absent, peer_note=WHOLE,
         )  # fmt: skip
     for count in threads:
 

@@ -90,7 +90,7 @@ def _case(
     peers, absent = _torch(device, shape, dtype, calls, causal=causal) if against else ({}, {})
     return Case(
         parameters, run, "us/call", operations=calls, peers=peers, absent=absent,
-        way="PyTorch's gradient, cuDNN's where it has one", traced=run,
+        peer_note="PyTorch's gradient, cuDNN's where it has one", traced=run,
     )  # fmt: skip
 
 

@@ -139,8 +139,8 @@ def _case(
         against, device, operation, tensor_sets, calls, dtype, (moved_bytes, operations), check
     )
     return Case(
-        parameters, run, "us/call", operations=calls, traced=run, peers=peer.runs, way=peer.way,
-        absent=peer.absent,
+        parameters, run, "us/call", operations=calls, traced=run, peers=peer.runs,
+        peer_note=peer.note, absent=peer.absent,
     )  # fmt: skip
 
 

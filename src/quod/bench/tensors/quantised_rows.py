@@ -79,7 +79,7 @@ def cases(
     peers, absent = _torch_peer(opened_device, type_name, data, rows, dtype)
     yield Case(
         parameters, run, "us/product", operations=matrices, peers=peers, absent=absent,
-        way="Quod's dequantisation, then cuBLAS through PyTorch, a graph each", traced=run,
+        peer_note="Quod's dequantisation, then cuBLAS through PyTorch, a graph each", traced=run,
     )  # fmt: skip
 
 

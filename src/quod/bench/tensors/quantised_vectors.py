@@ -34,7 +34,8 @@ def cases(
 ) -> Iterator[Case]:  # fmt: skip
     """Yield a chain of `matrices` square matrices of `size`.
 
-    layout: for exact activations, overrides of the device's layout for FMA units.
+    layout: fields to replace in the layout of the device's FMA kernels (`layout_for`), which exact
+        activations then use instead of matrix cores.
     """
     check_matrix(type_name, size)
     opened_device = open_device(device)
@@ -57,7 +58,7 @@ def cases(
     yield Case(
         parameters, run, "us/product", operations=matrices,
         peers={"copy": copied(opened_device, copied_bytes)},
-        way="moves as many bytes", traced=run,
+        peer_note="moves as many bytes", traced=run,
     )  # fmt: skip
 
 
@@ -89,7 +90,7 @@ def random_matrix(type_name: str, size: int, seed: int) -> NDArray[np.uint8]:
         0, 256, (size, size // block_type.elements, block_type.bytes), np.uint8
     )
     fields = block_type.scales
-    # Minima of the scale times the mean integer centre the values on zero.
+    # The values are centred on zero if each minimum is the scale times the mean integer.
     scales = np.array([1] if fields.centre is None else [1, fields.centre], np.float64)
 
     def scaled(factor: float) -> None:
@@ -108,7 +109,7 @@ def _check(
     """Raise QuodError unless a product equals that of the reference."""
     values = dequantise(matrix.type_name, blocks[:_CHECKED_ROWS]).astype(np.float64)
     product = matrix.multiply(x, activations=activations)[:_CHECKED_ROWS]
-    # An upper bound of all summands and minima.
+    # An upper bound on the sum of the magnitudes of a row's products.
     bound = np.abs(values).max() * np.abs(x).sum()
     tolerance = 1e-5 if activations == EXACT else 1e-2
     if not (np.abs(product - values @ x) <= tolerance * bound).all():

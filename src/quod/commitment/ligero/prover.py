@@ -237,7 +237,8 @@ class LigeroCommitter:
         polynomial = SumOfProducts(
             tuple((1, (2 * number, 2 * number + 1)) for number in range(len(claims)))
         )
-        run = SumcheckRun(device, Shape(field, polynomial, 0, False, hash=hash), log_rows)
+        sumcheck_shape = Shape(field, polynomial, in_base=0, has_point=False, hash=hash)
+        run = SumcheckRun(device, sumcheck_shape, log_rows)
         unrolled = _UNROLLED if code.message % (_UNROLLED * self._lanes) == 0 else 1
         compiled = device.compile(sum_rows, lanes=self._lanes, field=field, unrolled=unrolled)
         for number, claim in enumerate(claims):

@@ -72,7 +72,7 @@ def as_torch_float8(value: Any, element: Type) -> Any:
 
 @functools.cache
 def _reasons() -> tuple[int, Sequence[tuple[Any, str]]]:
-    """Return the bit mask of all dispatch keys, and each key with its reason."""
+    """Return the bit mask of the dispatch keys above, and each of them with its reason."""
     torch = sys.modules["torch"]
     wrapper_reason = "it is a wrapper of other tensors and has no memory of its own"
     key_of = torch._C._parse_dispatch_key

@@ -192,7 +192,7 @@ class _CircuitReader:
             reader.fail(f"{self._public} public inputs are too many; {_DAMAGED}", start)
         start = reader.offset
         outputs = reader.u64("the count of outputs")
-        zeros = reader.u64("the count of outputs that are to be zero")
+        zeros = reader.u64("the count of outputs that must be zero")
         # A segment has at least seven u64: two lengths and five counts.
         count = self._count("segments", 56)
         segments = []

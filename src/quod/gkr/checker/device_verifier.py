@@ -95,9 +95,9 @@ class Verifier:
             "the committed table has a different value at a point",
             len(messages.rows) - 1,
         )
-        first_record = self._plan.claim_record - FIRST_CHECK
+        first_verdict = self._plan.claim_record - FIRST_CHECK
         self._checks += [
-            Check(first_record + claim, last_message, failure)
+            Check(first_verdict + claim, last_message, failure)
             for claim in range(len(messages.claims.points))
         ]
 
@@ -203,7 +203,7 @@ class Verifier:
         records = np.full_like(records, UNWRITTEN)
         device.download(plan.records, records)
         records = records[: len(readings)]
-        record_indices = [FIRST_CHECK + check.record for check in self._checks]
+        record_indices = [FIRST_CHECK + check.verdict_index for check in self._checks]
         verdicts = records[:, record_indices] - np.uint32(ticket)
         is_verdict = (verdicts == PASSED) | (verdicts == FAILED)
         if not is_verdict.all() or (records[:, READ] != ticket).any():

@@ -55,13 +55,13 @@ class Message:
 class Check:
     """A comparison.
 
-    record: the index of the verdict among those of a proof.
+    verdict_index: the index of the verdict among those of a proof.
     message: the index of the last message that the comparison reads.
     failure: the error message for a proof that fails the check; None for the check that all
         elements of the message are valid.
     """
 
-    record: int
+    verdict_index: int
     message: int
     failure: str | None
 
@@ -84,16 +84,23 @@ class Messages(ABC):
     reduction: ClassVar[Reduction]
 
     def __init__(
-        self, circuit: LayeredCircuit, field: FieldSpec, *, chain: int, log_instances: int
+        self,
+        circuit: LayeredCircuit,
+        field: FieldSpec,
+        *,
+        delay_messages: int,
+        log_instances: int,
     ) -> None:
+        """`delay_messages` is `VerifyingKey.chain`: the number of empty messages of a delay."""
         self.circuit, self.field, self.log_instances = circuit, field, log_instances
         self.protocol = protocol_steps(circuit, self.reduction, log_instances)
-        self._order, self._chain = StepsInOrder(self.protocol), chain
-        self._is_drawn = False
+        self._order, self._delay_messages = StepsInOrder(self.protocol), delay_messages
+        # Whether a challenge has been drawn after the last message.
+        self._has_challenge = False
         self.rows: list[Row] = []
         """A row per message: its header, its first word, and whether it consists of digests.
 
-        The word counts from the start of the proof's elements, or of its digests.
+        The first word is an index into the words of the proof's elements, or of its digests.
         """
         self.of_elements: dict[int, Message] = {}
         """The elements of a message, by the index of the message.
@@ -109,14 +116,15 @@ class Messages(ABC):
         self.checks: list[Check] = []
         """The checks in the order in which a proof is read."""
         self.first_random = 0
-        """The index of the challenge that is the first random coefficient."""
+        """The index of the challenge for the circuit's random coefficient 0; 0 if it has none."""
         self.claims = self._all_layers(*self._begin())
         """The claims about the inputs."""
         self._order.end()
 
     @property
     def most_words(self) -> int:
-        """The number of 32-bit words of the longest message; a header's low 24 bits are bytes."""
+        """The number of 32-bit words of the longest message."""
+        # The low 24 bits of a header are the message's length in bytes.
         return max((header_word & 0xFFFFFF) // 4 for header_word, *_ in self.rows)
 
     @abstractmethod
@@ -136,9 +144,9 @@ class Messages(ABC):
     # --- steps of the protocol
 
     def _delay(self, step: Delay) -> None:
-        """Append the empty messages of a delay."""
+        """Append the empty messages of a sequential hash delay, which slows down grinding."""
         self._order.take(step)
-        for _ in range(self._chain):
+        for _ in range(self._delay_messages):
             self._append(step.label, 0, 0)
 
     def _challenges(self, step: Challenges) -> tuple[int, ...]:
@@ -146,10 +154,10 @@ class Messages(ABC):
         self._order.take(step)
         indices = []
         for _ in range(step.count):
-            if self._is_drawn:
+            if self._has_challenge:
                 self._append(step.label, 0, 0)
             indices.append(len(self.rows) - 1)
-            self._is_drawn = True
+            self._has_challenge = True
         return tuple(indices)
 
     def _rounds(self, step: Rounds) -> range:
@@ -159,13 +167,13 @@ class Messages(ABC):
         for round_index in range(step.variables):
             self._message(step.label, step.first + round_index * step.degree, step.degree)
         # Without rounds no message separates the next challenge from the last one.
-        self._is_drawn = self._is_drawn or step.variables > 0
+        self._has_challenge = self._has_challenge or step.variables > 0
         return range(begin, len(self.rows))
 
     def _values(self, step: Values) -> int:
         """Append the messages of values; return the index of the last message."""
         self._order.take(step)
-        append = self._message_of_runs if step.by_runs else self._message
+        append = self._digest_messages if step.by_runs else self._message
         return append(step.label, step.first, step.count)
 
     # --- messages
@@ -174,30 +182,30 @@ class Messages(ABC):
         """Append a message, and return its index."""
         header_word = int.from_bytes(header(label, 4 * words), "little")
         self.rows.append((header_word, first_word, int(is_digest)))
-        self._is_drawn = False
+        self._has_challenge = False
         return len(self.rows) - 1
 
     def _message(self, label: Label, first: int, count: int) -> int:
         """Append a message of `count` elements, and return its index."""
         words = self.field.words
-        number = self._append(label, words * count, words * first)
-        self.of_elements[number] = Message(first, count)
-        return number
+        index = self._append(label, words * count, words * first)
+        self.of_elements[index] = Message(first, count)
+        return index
 
-    def _message_of_runs(self, label: Label, first: int, count: int) -> int:
-        """Append the messages of the digests of elements' runs; return the last one's number."""
-        for index in range(0, count, RUN_ELEMENTS):
-            digest = self.digests + index // RUN_ELEMENTS
-            self.runs.append((first + index, min(RUN_ELEMENTS, count - index), digest))
-        number = len(self.rows)
+    def _digest_messages(self, label: Label, first: int, count: int) -> int:
+        """Append the messages that absorb elements by digests of runs; return the last index."""
+        for start in range(0, count, RUN_ELEMENTS):
+            digest = self.digests + start // RUN_ELEMENTS
+            self.runs.append((first + start, min(RUN_ELEMENTS, count - start), digest))
+        index = len(self.rows)
         for _ in range(messages_of(count)):
             word = DIGEST_WORDS * self.digests
-            number = self._append(label, DIGESTS_EACH * DIGEST_WORDS, word, is_digest=True)
+            index = self._append(label, DIGESTS_EACH * DIGEST_WORDS, word, is_digest=True)
             self.digests += DIGESTS_EACH
-        self.of_elements[number] = Message(first, count)
-        return number
+        self.of_elements[index] = Message(first, count)
+        return index
 
 
 def words_of(rows: Sequence[Row]) -> NDArray[np.uint32]:
-    """Convert rows to an array to upload, which has a row of zeros if there are none."""
+    """Convert rows to an array to upload; a single 0 if there are none."""
     return np.array(rows or [(0,)], np.uint32).reshape(-1)

@@ -45,10 +45,10 @@ class BatchPlan(ABC):
     reduction: ClassVar[Reduction]
 
     def __init__(
-        self, gates: GateTables[Any], *, chain: int, hash: Hash, log_instances: int,
+        self, gates: GateTables[Any], *, delay_messages: int, hash: Hash, log_instances: int,
         batch: int,
     ) -> None:  # fmt: skip
-        self.gates, self._chain, self.hash = gates, chain, hash
+        self.gates, self._delay_messages, self.hash = gates, delay_messages, hash
         self.device: AnyDevice = gates.device
         self.circuit: LayeredCircuit = gates.circuit
         self.field: FieldSpec = gates.field
@@ -168,9 +168,9 @@ class BatchPlan(ABC):
         memory = self.memory
         recording.fill(memory["sent"], UNWRITTEN)
         self.step(
-            recording, begin_proofs, self.layout.sizes, self._chain, self.protocol.randoms.count,
-            self.protocol.outputs.count, memory["states"], memory["challenges"], field=self.field,
-            hash=self.hash,
+            recording, begin_proofs, self.layout.sizes, self._delay_messages,
+            self.protocol.randoms.count, self.protocol.outputs.count, memory["states"],
+            memory["challenges"], field=self.field, hash=self.hash,
         )  # fmt: skip
         for number in range(len(self.circuit.layers)):
             with recording.part(f"layer {number}"):

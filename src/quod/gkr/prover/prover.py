@@ -65,7 +65,11 @@ class Prover:
             case _:
                 assert_never(key.reduction)
         self._plan: Callable[[], BatchPlan] = partial(
-            plan_type, chain=key.chain, hash=key.hash, log_instances=log_instances, batch=batch
+            plan_type,
+            delay_messages=key.chain,
+            hash=key.hash,
+            log_instances=log_instances,
+            batch=batch,
         )
         # A CPU cannot compute one batch while the host finishes another.
         max_in_progress = whole_number("in_progress", in_progress, 1, 2)

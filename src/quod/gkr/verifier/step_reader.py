@@ -15,16 +15,16 @@ class StepReader:
     """A reader of a proof's messages, which draws the challenges, in the order of the protocol."""
 
     def __init__(
-        self, steps: ProtocolSteps, field: FieldSpec, reader: ProofReader, *, chain: int
+        self, steps: ProtocolSteps, field: FieldSpec, reader: ProofReader, *, delay_messages: int
     ) -> None:
-        """`chain` is the number of hashes of a delay."""
-        self._order, self._chain = StepsInOrder(steps), chain
+        """`delay_messages` is the number of empty messages of a delay."""
+        self._order, self._delay_messages = StepsInOrder(steps), delay_messages
         self._field, self._reader = field, reader
 
     def delay(self, step: Delay) -> None:
         """Apply the sequential hash delay."""
         self._order.take(step)
-        for _ in range(self._chain):
+        for _ in range(self._delay_messages):
             self._reader.transcript.absorb(step.label, b"")
 
     def challenges(self, step: Challenges) -> list[PlainElement]:

@@ -42,7 +42,7 @@ def verify(
         reader, key.field, circuit.log_inputs + statement.log_instances, allow_bits=0
     )
     steps = protocol_steps(circuit, key.reduction, statement.log_instances)
-    messages = StepReader(steps, key.field, reader, chain=key.chain)
+    messages = StepReader(steps, key.field, reader, delay_messages=key.chain)
     first_delay, last_delay = steps.delays
     randoms: list[PlainElement] = []
     if circuit.randoms:

@@ -85,7 +85,7 @@ class MsmMemory:
             for multiples_per_base in multiples or _MULTIPLES
         )
         nonempty = [bases for bases in key_bases if len(bases.points)]
-        by_size = sorted(nonempty, key=lambda bases: bases.finite.nbytes, reverse=True)
+        by_size = sorted(nonempty, key=lambda bases: bases.used_points.nbytes, reverse=True)
         streamed = (
             cls._streamed(device, by_size[:count], by_size[count:], budget)
             for count in range(1, len(nonempty) + 1)
@@ -118,13 +118,13 @@ class MsmMemory:
         sizes = sorted((workspace_bytes(device, plan) for plan in plans), reverse=True)
         # A base takes 64-bit words, and a byte that tells whether it is the point at infinity.
         base_bytes = sum(
-            plan.copies * len(bases.finite) * (8 * plan.base_words + 1)
+            plan.copies * len(bases.used_points) * (8 * plan.base_words + 1)
             + (0 if bases.indices is None else bases.indices.nbytes)
             for plan, bases in zip(plans, key_bases)
         )
         upload_bytes = max(
             (
-                base_multiples.scratch_bytes(plan, len(bases.finite))
+                base_multiples.scratch_bytes(plan, len(bases.used_points))
                 for plan, bases in zip(plans, key_bases)
             ),
             default=0,
@@ -167,12 +167,14 @@ class MsmMemory:
 
         batches: batch sizes in ascending order. See `KeyMsms.workspace_sizes`.
         """
-        with_finite_bases = [bases for bases in key_bases if len(bases.finite)]
-        plans = [_plan(device, bases, self.multiples) for bases in with_finite_bases]
+        nonempty_bases = [bases for bases in key_bases if len(bases.used_points)]
+        plans = [_plan(device, bases, self.multiples) for bases in nonempty_bases]
         max_bytes_by_msm, by_batch = [0] * len(plans), {}
         for batch in batches:
-            for index, (bases, plan) in enumerate(zip(with_finite_bases, plans, strict=True)):
-                plan_bytes = workspace_bytes(device, with_batch(plan, len(bases.finite), batch))
+            for index, (bases, plan) in enumerate(zip(nonempty_bases, plans, strict=True)):
+                plan_bytes = workspace_bytes(
+                    device, with_batch(plan, len(bases.used_points), batch)
+                )
                 max_bytes_by_msm[index] = max(max_bytes_by_msm[index], plan_bytes)
             by_batch[batch] = sum(
                 _workspace_sizes(sorted(max_bytes_by_msm, reverse=True), len(self.workspaces))
@@ -197,7 +199,7 @@ def _workspace_sizes(sizes: Sequence[int], count: int) -> list[int]:
 def _plan(device: AnyDevice, bases: KeyBases, multiples: int | None) -> GpuMsmPlan:
     return plan_gpu_msm(
         bases.group,
-        len(bases.finite),
+        len(bases.used_points),
         MsmOptions(precompute_factor=multiples),
         limits=DeviceLimits.of(device),
         base_budget=_NO_LIMIT,
@@ -220,10 +222,10 @@ class KeyMsms:
         }
         self._resident = {
             bases.name: ResidentMsm(
-                device, bases.group, bases.finite, options, base_budget=_NO_LIMIT
+                device, bases.group, bases.used_points, options, base_budget=_NO_LIMIT
             )
             for bases in key_bases
-            if bases.name not in memory.streamed and len(bases.finite)
+            if bases.name not in memory.streamed and len(bases.used_points)
         }
         self._indices = {
             bases.name: device.upload(bases.indices)
@@ -312,7 +314,7 @@ class KeyMsms:
     def record(
         self, recording: RecordingStream, name: str, scalars: Buffer, batch: int = 1
     ) -> RecordedMsm | None:
-        """Record an MSM; return None if no base is finite, so that the results are infinity.
+        """Record an MSM; return None if all bases, and so the results, are infinity.
 
         scalars: canonical scalars of the whole witness or quotient; for a `batch`, that many such
             vectors, concatenated.

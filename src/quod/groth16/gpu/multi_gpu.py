@@ -69,7 +69,7 @@ def _cost(zkey: Zkey, bases: Sequence[KeyBases]) -> tuple[float, float]:
     # Six NTTs of n / 2 * log2(n) products each.
     transforms = 3 * zkey.domain_size * zkey.log2_domain * product_cost(zkey.fr)
     sums = sum(
-        len(key_bases.finite)
+        len(key_bases.used_points)
         * _PRODUCTS[key_bases.group.degree]
         * product_cost(key_bases.group.coordinates)
         for key_bases in bases

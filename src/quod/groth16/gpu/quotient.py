@@ -105,8 +105,8 @@ class Quotient:
     def record(self, recording: RecordingStream, witness: Buffer, batch: int = 1) -> Buffer:
         """Record the quotient; return the scalars of the bases of H.
 
-        These are the values of A*B - C on the odd coset or, for monomial bases, the coefficients of
-        (A*B - C)/Z.
+        These are the values of A*B - C on the odd coset (see `quod.groth16.prover`) or, for
+        monomial bases, the coefficients of (A*B - C)/Z, where Z is the vanishing polynomial.
         witness: canonical integers; for a `batch`, that many witnesses, concatenated.
         Scalars are canonical integers, in the same order.
         """

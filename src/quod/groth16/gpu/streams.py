@@ -49,7 +49,7 @@ class SumRecordings:
     """Recordings of the sums of a witness in a lane, or of a `batch` of witnesses.
 
     early: the sums that A and B need. The host continues with them while the GPU computes `late`.
-    late: the other sums, above all H.
+    late: the other sums, C and H.
     """
 
     def __init__(

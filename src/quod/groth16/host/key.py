@@ -62,7 +62,7 @@ class HostKey:
             key_bases = bases_of(zkey, g1, g2, functools.partial(is_finite, device))
             self._bases = {bases.name: bases for bases in key_bases}
             self._msms = {
-                bases.name: MsmBases(device, bases.group, bases.finite) for bases in key_bases
+                bases.name: MsmBases(device, bases.group, bases.used_points) for bases in key_bases
             }
         with timeline.stage("transforms"):
             family: RootFamily = "arkworks" if zkey.monomial else "snarkjs"
@@ -77,7 +77,11 @@ class HostKey:
         for name, bases in self._bases.items():
             indices = 0 if bases.indices is None else bases.indices.nbytes
             # One byte per base is for the infinity mask.
-            total += _unshared_bytes(bases.finite, file_points[name]) + indices + len(bases.finite)
+            total += (
+                _unshared_bytes(bases.used_points, file_points[name])
+                + indices
+                + len(bases.used_points)
+            )
         return total
 
     @property

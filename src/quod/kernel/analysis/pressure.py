@@ -98,7 +98,8 @@ class _PressureCounter:
             callee._functions = self._functions
             callee.visit(function.block, _Live())
             self._functions[id(function)] = callee
-        # A value that the caller both passes and keeps counts once while the function needs it.
+        # A value that the caller both passes and keeps counts once; this assumes that the function
+        # still needs it at its maximum.
         passed_words = sum(_words(operand) for operand in set(op.operands) & live.values)
         self._record(live, max(0, callee.max_words - passed_words), callee.location, callee.live)
 

@@ -23,11 +23,11 @@ row; `cc` is a carry, and `...` stands for any number of values.
 Integer arithmetic wraps. Floating-point arithmetic is IEEE 754, rounded to nearest even after each
 op, with subnormal numbers; the bits of a NaN are unspecified. An op can be *pure* (it may be
 folded, shared and removed), a link of a *carry* chain, a *read*, a *write*, an exchange within a
-*subgroup*, a *barrier* or *control*. Errors are by target: `llvm` is the CPU, `ptx` an NVIDIA GPU,
-`wgsl` WebGPU.
+*subgroup*, a *barrier* or *control*. Rounding errors are listed by target: `llvm` is the CPU, `ptx`
+an NVIDIA GPU, `wgsl` WebGPU.
 """
 
-_FUNCTIONS = """
+_FUNCTIONS_HEADING = """
 ## Functions of f32
 
 These functions consist of ops (`src/quod/kernel/builder/float_functions.py`), so devices with IEEE
@@ -60,7 +60,7 @@ def render() -> str:
             parts.append(f"\n## {group}\n\n| op | signature | effect | meaning |\n")
             parts.append("|---|---|---|---|\n")
         parts.append(_row(definition))
-    parts.append(_FUNCTIONS)
+    parts.append(_FUNCTIONS_HEADING)
     parts += [
         f"| `k.{name}(a)` | {row.doc} | {row.ulps:g} | {row.ulps_in_wgsl:g} |\n"
         for name, row in FUNCTIONS.items()

@@ -111,7 +111,7 @@ class _Work:
     """The task of a workgroup: one tile of queries of a head.
 
     first: The first query of the tile.
-    size: The elements of a head.
+    size: The number of elements of a head.
     factor: scale * log2(e).
     q, keys, values: Pointers to the heads of queries, keys and values.
     out, log_sums: Functions that return the pointers to the results.

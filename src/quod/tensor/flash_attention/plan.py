@@ -257,9 +257,9 @@ def plan_attention(
 ) -> AnyAttentionPlan:
     """Return the plan of the forward pass.
 
-    queries: The queries of a head.
-    head: The elements of a head.
-    heads: The query heads of all sequences.
+    queries: The number of queries of a head.
+    head: The number of elements of a head.
+    heads: The number of query heads of all sequences.
     uniform: There are no lengths per sequence, and there are keys; kernels on warpgroups require
         both.
     """
@@ -290,9 +290,9 @@ def plan_gradients(
 ) -> TilePlan | CoreTilePlan | WarpgroupGradientPlan:  # fmt: skip
     """Return the plan of a backward kernel.
 
-    head: The elements of a head.
+    head: The number of elements of a head.
     sums: The number of gradients that it computes: 1 for queries, 2 for keys and values.
-    rows: The queries, or the keys, of all heads.
+    rows: The number of queries, or of keys, of all heads.
     uniform: There are no lengths per sequence, and there are queries and keys; kernels on
         warpgroups require both.
     causal: A query sees no later keys.

@@ -76,9 +76,9 @@ class DataParallelMessages(Messages):
         )
         last_message = self._values(sumcheck.values)
         # The first check is that the values are valid elements, the second compares them.
-        record = 2 * len(self.layers)
-        self.checks.append(Check(record, last_message, None))
-        self.checks.append(Check(record + 1, last_message, sumcheck.failure))
+        verdict_index = 2 * len(self.layers)
+        self.checks.append(Check(verdict_index, last_message, None))
+        self.checks.append(Check(verdict_index + 1, last_message, sumcheck.failure))
         wires, point = taken_places(self.circuit, layer.number), self._challenges(layer.challenges)
         below = LayerValues(wires, sumcheck.values.first, Point(point))
         first_row = (rounds.variables, rounds.degree, rounds.first, challenge_indices.start)

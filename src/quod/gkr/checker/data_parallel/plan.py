@@ -25,7 +25,7 @@ class DataParallelCheckPlan(CheckPlan):
         batch: int, evaluates_inputs: bool,
     ) -> None:  # fmt: skip
         messages = DataParallelMessages(
-            circuit, key.field, chain=key.chain, log_instances=log_instances
+            circuit, key.field, delay_messages=key.chain, log_instances=log_instances
         )
         self._layers_schedule = DataParallelSchedule(messages, evaluates_inputs=evaluates_inputs)
         super().__init__(device, messages, self._layers_schedule, hash=key.hash, batch=batch)

@@ -25,7 +25,7 @@ class TwoPhaseCheckPlan(CheckPlan):
         batch: int, evaluates_inputs: bool,
     ) -> None:  # fmt: skip
         messages = TwoPhaseMessages(
-            circuit, key.field, chain=key.chain, log_instances=log_instances
+            circuit, key.field, delay_messages=key.chain, log_instances=log_instances
         )
         table_entries = _CPU_TABLE_ENTRIES if device.host_memory else _TABLE_ENTRIES
         self._layers_schedule = TwoPhaseSchedule(

@@ -54,10 +54,17 @@ class DataParallelPlan(BatchPlan):
     reduction = Reduction.DATA_PARALLEL
 
     def __init__(
-        self, gates: DataParallelGates, *, chain: int, hash: Hash, log_instances: int, batch: int
+        self,
+        gates: DataParallelGates,
+        *,
+        delay_messages: int,
+        hash: Hash,
+        log_instances: int,
+        batch: int,
     ) -> None:
         super().__init__(
-            gates, chain=chain, hash=hash, log_instances=log_instances, batch=batch
+            gates, delay_messages=delay_messages, hash=hash, log_instances=log_instances,
+            batch=batch,
         )  # fmt: skip
         self.layers = gates.layers
         self._sumchecks: dict[int, SumcheckPlan] = {}
@@ -72,7 +79,9 @@ class DataParallelPlan(BatchPlan):
             return None
         degree = rounds.degree
         if degree not in self._sumchecks:
-            shape = Shape(self.field, SumOfProducts.product(degree), 0, True, hash=self.hash)
+            shape = Shape(
+                self.field, SumOfProducts.product(degree), in_base=0, has_point=True, hash=self.hash
+            )
             self._sumchecks[degree] = SumcheckPlan(
                 self.device, shape, self.log_instances, batch=self.batch
             )

@@ -41,10 +41,17 @@ class TwoPhasePlan(BatchPlan):
     reduction = Reduction.TWO_PHASE
 
     def __init__(
-        self, gates: TwoPhaseGates, *, chain: int, hash: Hash, log_instances: int, batch: int
+        self,
+        gates: TwoPhaseGates,
+        *,
+        delay_messages: int,
+        hash: Hash,
+        log_instances: int,
+        batch: int,
     ) -> None:
         super().__init__(
-            gates, chain=chain, hash=hash, log_instances=log_instances, batch=batch
+            gates, delay_messages=delay_messages, hash=hash, log_instances=log_instances,
+            batch=batch,
         )  # fmt: skip
         self._sumchecks: dict[tuple[Shape, int], SumcheckPlan] = {}
         self._allocate_tables()
@@ -94,7 +101,10 @@ class TwoPhasePlan(BatchPlan):
         """Return the plan of a sumcheck of a layer; table 0 has the values of the layer below."""
         assert polynomial.degree == rounds.degree
         in_base = self.gates.values_are_base[number] and not self.is_collapsed(rounds)
-        shape = Shape(self.field, polynomial, int(in_base), rounds.instances > 0, hash=self.hash)
+        shape = Shape(
+            self.field, polynomial, in_base=int(in_base), has_point=rounds.instances > 0,
+            hash=self.hash,
+        )  # fmt: skip
         return self._plan(shape, rounds.variables)
 
     def is_collapsed(self, rounds: Rounds) -> bool:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterable
 
 from quod.service.errors import NotFoundError
+from quod.service.queue.operations.rows import UNENDED
 from quod.service.queue.transaction import Transaction, in_chunks, placeholders
 
 MAX_BODY_BYTES = 256 << 10
@@ -58,6 +59,6 @@ def ended_rows(tx: Transaction) -> list[int]:
     return [
         job
         for (job,) in tx.rows(
-            "SELECT job FROM payload WHERE job NOT IN (SELECT number FROM job WHERE state < 2)"
+            f"SELECT job FROM payload WHERE job NOT IN (SELECT number FROM job WHERE {UNENDED})"
         )
     ]

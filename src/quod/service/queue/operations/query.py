@@ -9,6 +9,7 @@ from quod.service.errors import NotFoundError
 from quod.service.queue.clock import seconds
 from quod.service.queue.operations.rows import (
     COLUMNS,
+    UNENDED,
     JobRow,
     PartState,
     event_of,
@@ -149,7 +150,7 @@ def status(tx: Transaction, storage_full: bool) -> QueueStatus:
         priorities[priority] += count
     [(held_count,)] = tx.rows(f"SELECT count(*) FROM part WHERE state = {PartState.HELD:d}")
     [(running,)] = tx.rows(f"SELECT count(*) FROM part WHERE state = {PartState.RUNNING:d}")
-    oldest = tx.rows("SELECT created FROM job WHERE state < 2 ORDER BY number LIMIT 1")
+    oldest = tx.rows(f"SELECT created FROM job WHERE {UNENDED} ORDER BY number LIMIT 1")
     return QueueStatus(
         jobs={client: jobs for client, jobs, _, _ in usage if jobs},
         payload_bytes={client: size for client, jobs, size, _ in usage if jobs},

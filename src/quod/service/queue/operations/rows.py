@@ -18,6 +18,10 @@ _ID = re.compile(r"([1-9][0-9]{0,17})-([0-9a-f]{16})")
 _SEPARATOR = "\n"  # not in any name: names are printable
 
 
+UNENDED = f"state < {JobState.SUCCEEDED:d}"
+"""The SQL condition of jobs that have not ended; the partial indexes of `schema` state it, too."""
+
+
 class PartState(IntEnum):
     """The state of a partition."""
 

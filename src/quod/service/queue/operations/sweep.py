@@ -10,7 +10,7 @@ from quod.service.errors import LeaseLostError
 from quod.service.queue.operations.end import end_job
 from quod.service.queue.operations.forget import MAX_AT_ONCE
 from quod.service.queue.operations.keys import blame
-from quod.service.queue.operations.rows import PartState, find_job, read_jobs
+from quod.service.queue.operations.rows import UNENDED, PartState, find_job, read_jobs
 from quod.service.queue.operations.rules import Rules
 from quod.service.queue.operations.settle import give_up, lock_partition
 from quod.service.queue.records import Job, JobState, Outcome
@@ -40,7 +40,7 @@ def running(tx: Transaction) -> list[Running]:
 def lose(tx: Transaction, rules: Rules, leases: Sequence[Running], *, blamed: bool = True) -> int:
     """End leases that were not renewed since their snapshots; return the number ended.
 
-    blamed: count one loss against each key of these leases.
+    blamed: count one loss against each proving key whose jobs lost leases.
     """
     job_by_key: dict[str, int] = {}
     lost_count = 0
@@ -65,9 +65,12 @@ def lose(tx: Transaction, rules: Rules, leases: Sequence[Running], *, blamed: bo
 
 
 def expire(tx: Transaction, rules: Rules) -> int:
-    """End jobs whose deadline has passed, running or not; return the number ended."""
+    """End at most MAX_AT_ONCE jobs whose deadline has passed; return the number found.
+
+    Queued and running jobs end alike.
+    """
     rows = tx.rows(
-        "SELECT number FROM job WHERE state < 2 AND deadline <= ? LIMIT ?",
+        f"SELECT number FROM job WHERE {UNENDED} AND deadline <= ? LIMIT ?",
         (rules.clock.wall(), MAX_AT_ONCE),
     )
     jobs = read_jobs(tx, (number for (number,) in rows), lock=True).values()
@@ -98,4 +101,4 @@ def cancel(
 
 def live_payloads(tx: Transaction) -> set[str]:
     """Return the payloads of all unfinished jobs."""
-    return {name for (name,) in tx.rows("SELECT payload FROM job WHERE state < 2") if name}
+    return {name for (name,) in tx.rows(f"SELECT payload FROM job WHERE {UNENDED}") if name}

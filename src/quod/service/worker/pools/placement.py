@@ -1,8 +1,9 @@
 """Placement of keys on workers.
 
 Work goes to the workers that have its key. A key that no worker has goes to the free worker with
-the most room. A key gets a further worker if its work waits longer, counted from its last load,
-than loading the key takes; that worker must have no work for its own keys, or room for the key.
+the most room. A key gets a further worker if both its work has waited, and the last worker to load
+it has had it, longer than loading the key takes. That worker must have no work for its own keys, or
+room for the key.
 """
 
 from __future__ import annotations
@@ -19,8 +20,9 @@ from quod.service.worker.pools.pool import WorkerState, WorkerStatus
 _REFRESH_SECONDS = 0.02
 # Seconds for which an assigned key counts as the worker's before the worker reports it.
 _ASSIGNMENT_SECONDS = 1.0
-# The first proof with a key costs more than its load: kernels and page-locked memory.
-MIN_COST_SECONDS = 1.0
+# The least assumed cost of a further worker: its first proof also compiles kernels and page-locks
+# memory, beyond `load_seconds`.
+MIN_REPLICATION_SECONDS = 1.0
 # Seconds for which work with an unloaded key waits for an idle worker with more room.
 _GRACE_SECONDS = 0.5
 
@@ -83,10 +85,10 @@ class Placement:
             ]
             if own_view is None or not others:
                 return None
-            wanted = waiting()
-            lacks_work = not any(key in own_view.keys for key in wanted)
+            waiting_keys = waiting()
+            lacks_work = not any(key in own_view.keys for key in waiting_keys)
             return [
-                key for key in wanted
+                key for key in waiting_keys
                 if key in own_view.keys
                 or self._may_take(key, own_view, others, lacks_work, now, waited)
             ]  # fmt: skip
@@ -144,7 +146,7 @@ class Placement:
             return False
         if not (lacks_work or self._has_room(own_view, uses[0])):
             return False
-        cost = max(MIN_COST_SECONDS, *(use.load_seconds for use in uses))
+        cost = max(MIN_REPLICATION_SECONDS, *(use.load_seconds for use in uses))
         ready_seconds = now - self._ready[key][1] if key in self._ready else 0.0
         return ready_seconds > cost and waited(key) > cost
 

@@ -62,7 +62,7 @@ def _attention_rows(
 class NumbersOfRows:
     """The logarithms and sum(dy * y) of a head's queries, as `attention_rows` stored them.
 
-    counts: The queries of all heads, and the queries of a head.
+    counts: The number of queries of all heads, and of a head.
     """
 
     def __init__(self, k: Builder, numbers: Value, head: Value, counts: tuple[Value, Value]):

@@ -65,7 +65,7 @@ def _attention_backward_queries_tiles(
     """dq = scale * ds k, as in `backward.kernels`, by warpgroups.
 
     maps: The tensor maps of q, the gradient, keys and values.
-    heads: The heads of queries of all sequences.
+    heads: The number of query heads of all sequences.
     """
     tile_rows, _ = plan.tile
     tiles = (queries + (tile_rows - 1)) >> (tile_rows.bit_length() - 1)

@@ -205,8 +205,8 @@ class QueryRange:
     head: The first query head that shares the keys.
     heads: The number of query heads that share the keys.
     begin: The first query of a head that sees any of the keys.
-    queries: The queries of a head.
-    keys: The keys of the sequence.
+    queries: The number of queries of a head.
+    keys: The number of keys of the sequence.
     """
 
     head: Value

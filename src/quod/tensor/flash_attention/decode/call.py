@@ -52,12 +52,12 @@ class Decoding:
     """One call of the decode kernels.
 
     q: The queries, of shape (..., heads, queries, size).
-    queries: The queries of a head.
+    queries: The number of queries of a head.
     keys: The maximum number of keys of a sequence.
-    heads: The key heads of a sequence.
+    heads: The number of key heads of a sequence.
     form: The masks, outputs and memory layout.
     scale: The factor of the products q k^T.
-    pages: The pages in memory; 0 if keys are not paged.
+    pages: The number of pages in memory; 0 if keys are not paged.
     """
 
     q: Tensor

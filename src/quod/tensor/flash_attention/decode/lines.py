@@ -22,7 +22,7 @@ class DecodeForm:
     lengths: A kernel argument gives the number of keys of each sequence.
     sums: The kernel stores log(sum(exp(logits))) of each row.
     split: The keys are split into parts, whose results another kernel combines.
-    page_size: The keys of a page; 0 if keys are not paged.
+    page_size: The number of keys of a page; 0 if keys are not paged.
     """
 
     causal: bool = False
@@ -37,11 +37,11 @@ class Sizes:
     """The sizes of a launch.
 
     keys: The maximum number of keys of a sequence.
-    heads: The key heads of a sequence.
-    size: The elements of a head.
-    rows: The rows of queries that share a key head.
-    parts: The parts of the keys.
-    pages: The pages in memory.
+    heads: The number of key heads of a sequence.
+    size: The number of elements of a head.
+    rows: The number of rows of queries that share a key head.
+    parts: The number of parts of the keys.
+    pages: The number of pages in memory.
     """
 
     keys: Value

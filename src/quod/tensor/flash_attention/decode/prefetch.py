@@ -32,7 +32,7 @@ class Prefetcher:
     """A ring of `STAGES` steps in shared memory, which one instance fills and reads.
 
     accesses: The number of accesses of the instance in a step.
-    step: The keys of a step.
+    step: The number of keys of a step.
     accesses_of: Given the first key of a step, returns the accesses of the step.
     """
 
