@@ -265,7 +265,9 @@ class BodyEmitter:
                 value = self.fresh(f"extractelement {type_} {value}, i64 0")
             self.names[result] = value
 
-    def types_of(self, results: Sequence[Value], varying: Sequence[bool] | None = None) -> list[str]:
+    def types_of(
+        self, results: Sequence[Value], varying: Sequence[bool] | None = None
+    ) -> list[str]:
         """Return the types in which results are returned.
 
         varying: whether each result is a vector, by default as in this body.
