@@ -7,6 +7,8 @@ docs/cli.md and tested.
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 class QuodError(Exception):
@@ -42,6 +44,17 @@ class InputError(QuodError):
         if offset is not None:
             location.append(f"offset {offset}")
         super().__init__(": ".join([", ".join(location), message] if location else [message]))
+
+
+@contextmanager
+def naming_file(path: str | os.PathLike[str]) -> Iterator[None]:
+    """Name the file in an InputError that names none: its content was checked after reading."""
+    try:
+        yield
+    except InputError as error:
+        if type(error) is not InputError or error.path is not None:
+            raise
+        raise InputError(str(error), path=path) from error
 
 
 class MismatchError(InputError):

@@ -396,7 +396,7 @@ def test_failures_write_no_file(folder: Path, capsys: pytest.CaptureFixture[str]
     wrong = {"inputs": [[2, 3], [5, 7]], "public": [[6], [36]]}
     Path("w.json").write_text(json.dumps(wrong))
     assert entry.run(MADE) == 3
-    assert "output 0 of the circuit of instance 1 is not 0 with these inputs" in said(capsys)
+    assert "w.json: output 0 of the circuit of instance 1 is not 0 with these" in said(capsys)
     Path("w.json").write_text('{"inputs": [[2, 3, 4]], "public": [[6]]}')
     assert entry.run(MADE) == 4
     assert "w.json, section inputs: instance 0 has 3 inputs, and the circuit 2" in said(capsys)

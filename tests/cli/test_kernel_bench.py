@@ -63,13 +63,21 @@ def test_a_kernel_of_a_file(
         (["n=8", "z=8"], "'z=8' is not a parameter of examples.vector_add; it has n, x, y, out"),
         (["n=8", "n=8"], "'n=8' is the second value of n"),
         (["n=many"], "'n=many' has no number; write n=1000"),
+        (["n=-1", "x=8", "y=8", "out=8"], "n must be a whole number from 0 to 2**32 - 1, not -1"),
     ],
 )
 def test_invalid_sizes_are_rejected(
     sizes: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert entry.run(["kernel", "bench", "examples.vector_add", *sizes]) != 0
+    assert entry.run(["kernel", "bench", "examples.vector_add", *sizes]) == 3
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("seconds", ["nan", "inf", "-1"])
+def test_invalid_durations_are_rejected(seconds: str, capsys: pytest.CaptureFixture[str]) -> None:
+    sizes = ["n=8", "x=8", "y=8", "out=8", "--seconds", seconds]
+    assert entry.run(["kernel", "bench", "examples.vector_add", *sizes]) == 2
+    assert "the number of seconds must be 0 or more" in capsys.readouterr().err
 
 
 def test_usage(monkeypatch: pytest.MonkeyPatch) -> None:

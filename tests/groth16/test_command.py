@@ -114,7 +114,7 @@ def test_a_point_off_the_curve(folder: Path, capsys: pytest.CaptureFixture[str])
     proof["pi_c"][1] = "1"
     (folder / "proof.json").write_text(json.dumps(proof))
     assert entry.run(VERIFY) == 3
-    assert "pi_c is not on the curve" in error_of(capsys)
+    assert "proof.json: pi_c is not on the curve" in error_of(capsys)
 
 
 def test_a_witness_that_violates_the_circuit(

@@ -18,6 +18,7 @@ from quod.cli import entry
 from quod.errors import InputError, MismatchError, OutputError
 from quod.formats import Zkey, write_bellman_parameters
 from quod.groth16 import ProvingKey, VerifyingKey
+from quod.web import site as site_module
 from quod.web.runtime_text import runtime_files
 from quod.web.serve import HEADERS, site_server
 from quod.web.signals import Signal, read_example, read_symbols
@@ -304,3 +305,13 @@ def test_uncreatable_folder_is_reported(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr(Path, "mkdir", refuse)
     with pytest.raises(OutputError, match=r"could not be created .*; choose a directory that you"):
         export_table_site(tmp_path / "site")
+
+
+def test_failed_export_leaves_no_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: object) -> None:
+        raise OutputError("no space left")
+
+    monkeypatch.setattr(site_module, "write_all_atomically", fail)
+    with pytest.raises(OutputError, match="no space left"):
+        export_table_site(tmp_path / "site")
+    assert not (tmp_path / "site").exists()

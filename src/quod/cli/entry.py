@@ -85,7 +85,7 @@ def exit_code_of(work: Callable[[], int]) -> int:
         return _failed(error, EXIT_BROKEN_PIPE if is_broken_pipe else error.exit_code)
     except MemoryError as error:
         return _failed(
-            error, DeviceError.exit_code, "out of memory; free memory or prove on a larger machine"
+            error, DeviceError.exit_code, "out of memory; free memory or use a larger machine"
         )
     except Exception as error:
         if isinstance(error, RuntimeError) and "can't start new thread" in str(error):

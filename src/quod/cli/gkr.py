@@ -23,7 +23,7 @@ from quod.cli.parameters import (
     Trace,
     WrongUsage,
 )
-from quod.errors import InputError, MismatchError, VerificationError
+from quod.errors import InputError, MismatchError, VerificationError, naming_file
 from quod.wording import counted
 
 if TYPE_CHECKING:
@@ -228,7 +228,7 @@ def prove(
                     device, verifying_key, layered, instances=len(batch), allow_bits=min_bits
                 )
             table = batch.for_prover(prover.device)
-        with timeline.stage("prove"):
+        with timeline.stage("prove"), naming_file(inputs):
             proof = prover.prove(table, batch.public, check=self_check, timeline=timeline)
         with timeline.stage("write"):
             contents: dict[str | os.PathLike[str], Content] = {

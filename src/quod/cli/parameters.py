@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Annotated, Any
@@ -48,6 +49,12 @@ class Option:
         self.environment = environment
         self.check = check
         self.help = help
+
+
+def finite_seconds(value: float) -> None:
+    """Raise WrongUsage unless the value of an option is a finite number of seconds."""
+    if not 0 <= value < math.inf:
+        raise WrongUsage(f"the number of seconds must be 0 or more, not {value}")
 
 
 class Group:

@@ -9,6 +9,7 @@ from quod.field.extension import field_arithmetic
 from quod.hash.words import Words, message_words
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
+from quod.kernel.machine import Capability
 from quod.sumcheck.interpolation import coefficient_rows
 from quod.sumcheck.memory import PointCoordinates, Proof, ProverState
 from quod.sumcheck.shape import Shape
@@ -25,7 +26,7 @@ class RoundEnd:
     """The end of a prover's round in a kernel; create it at the kernel's top."""
 
     def __init__(self, k: Builder, f: Any, shape: Shape) -> None:
-        self._f, self._shape = f, shape
+        self._k, self._f, self._shape = k, f, shape
         self.chain = Chain(k, shape.hash)
 
     def coefficients(
@@ -78,6 +79,12 @@ class RoundEnd:
 
     def all_coefficients(self, values: Sequence[Any]) -> list[Any]:
         """Interpolate the coefficients from the values at all points of `interpolation.places`."""
+        if not self._k.machine.has(Capability.VECTOR_LANES):
+            return self._interpolate(self._k, values)
+        # On CPUs a function, as its inline copies would take long to compile.
+        return list(self._k.call("interpolate", self._interpolate, values))
+
+    def _interpolate(self, _: Builder, values: Sequence[Any]) -> list[Any]:
         rows = coefficient_rows(self._f.modulus, self._shape.degree)
         return [self._linear_combination(row, values) for row in rows]
 

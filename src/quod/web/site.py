@@ -229,6 +229,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _write(folder: Path, contents: Mapping[str, Content]) -> None:
+    is_new = not folder.exists()
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -239,7 +240,13 @@ def _write(folder: Path, contents: Mapping[str, Content]) -> None:
         raise OutputError(
             f"{fspath(folder)!r}: could not be created ({error}); name another folder"
         ) from error
-    write_all_atomically({folder / name: content for name, content in contents.items()})
+    try:
+        write_all_atomically({folder / name: content for name, content in contents.items()})
+    except BaseException:
+        if is_new:
+            with contextlib.suppress(OSError):  # another process may have written files
+                folder.rmdir()
+        raise
     for data_file in folder.glob("data-*.bin"):
         if data_file.name not in contents:
             with contextlib.suppress(OSError):

@@ -10,7 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 from quod.cli.outputs import check_outputs
-from quod.cli.parameters import AsJson, Device, Option, Quiet, Trace, WrongUsage
+from quod.cli.parameters import (
+    AsJson,
+    Device,
+    Option,
+    Quiet,
+    Trace,
+    WrongUsage,
+    finite_seconds,
+)
 
 if TYPE_CHECKING:
     from quod.bench.measure.harness import Case, Identity, Measurement
@@ -28,11 +36,6 @@ Threads = Annotated[
     int | None, Option(least=1, help="The number of CPU threads, also of the peer. Default: all.")
 ]
 ChainCurve = Annotated[str, Option(help="The curve of the chains, such as bn254.")]
-
-
-def _finite_seconds(value: float) -> None:
-    if not 0 <= value < math.inf:
-        raise WrongUsage(f"the number of seconds must be 0 or more, not {value}")
 
 
 def _finite_percent(value: float | None) -> None:
@@ -56,7 +59,7 @@ class Settings:
         float,
         Option(
             help="The minimum time of the runs of Quod and of the peer, in seconds.",
-            check=_finite_seconds,
+            check=finite_seconds,
         ),
     ] = 0.5
     as_json: AsJson = False

@@ -32,7 +32,7 @@ from quod.cli.parameters import (
     Trace,
     WrongUsage,
 )
-from quod.errors import VerificationError
+from quod.errors import VerificationError, naming_file
 
 if TYPE_CHECKING:
     from quod.device.runtime.timeline import Timeline
@@ -184,7 +184,11 @@ def verify(
     from quod.formats import read_public
 
     inputs = read_public(public, curve=key.curve)
-    if not key.verify(list(inputs), _proof_in(proof, key.curve, arkworks_curve)):
+    points = _proof_in(proof, key.curve, arkworks_curve)
+    # Reading the inputs has checked them, so other errors are of the proof.
+    with naming_file(proof):
+        is_valid = key.verify(list(inputs), points)
+    if not is_valid:
         raise VerificationError(
             f"{proof}: not valid for these public inputs and this key; do not accept it"
         )

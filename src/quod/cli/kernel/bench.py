@@ -104,6 +104,9 @@ def _numbers(
     ]
     if missing:
         raise InputError(f"{name} also needs {' '.join(missing)}")
+    for parameter, type_ in parameters.items():
+        if isinstance(type_, Type) and type_.kind == "unsigned":
+            whole_number(parameter, values[parameter], 0, (1 << type_.bits) - 1)
     return {parameter: values[parameter] for parameter in parameters}
 
 

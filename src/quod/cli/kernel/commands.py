@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Annotated
 
 from quod.cli.display.terminal import note, show, show_json, show_table
-from quod.cli.parameters import Argument, AsJson, Device, Option, Quiet, WrongUsage
+from quod.cli.parameters import (
+    Argument,
+    AsJson,
+    Device,
+    Option,
+    Quiet,
+    WrongUsage,
+    finite_seconds,
+)
 from quod.codegen.targets import TARGETS
 
 _NAME = "Name that `list` shows, or path.py:name for a kernel of a file, which is imported."
@@ -152,7 +160,7 @@ def bench(
     zeros: Annotated[
         bool, Option("--zeros", help="Fill arrays with zeros instead of random numbers.")
     ] = False,
-    seconds: Annotated[float, Option(least=0.0, help="Shortest measurement.")] = 1.0,
+    seconds: Annotated[float, Option(help="Shortest measurement.", check=finite_seconds)] = 1.0,
     as_json: AsJson = False,
 ) -> None:
     """Time a kernel: the median of its launches, and the bandwidth of its arrays in GB/s.
