@@ -28,7 +28,7 @@ from quod.tensor.flash_attention.tensor_cores import HeadMatrix, store
 from quod.tensor.flash_attention.tiles import Grid, Lines, Mask, Tile
 from quod.tensor.rows.kernels import row_kernel
 from quod.tensor.rows.plan import RowPlan
-from quod.tensor.rows.row import LOG2_E, Access, Row, counted, summed
+from quod.tensor.rows.row import LOG2_E, Access, Row, masked_terms, summed
 
 _EMPTY_LOG = -1e38
 """The logarithm of the sum of a query that sees no key.
@@ -46,15 +46,15 @@ def _attention_rows(
     sum(dy * y) equals the sum of a query's weights times their gradients.
     """
     row = Row(k, element, plan, rows, width)
-    y_row, zero = row.of(y), k.constant(0.0, f32)
+    y_row, zero = row.input_pointer(y), k.constant(0.0, f32)
 
     def step(accesses: list[Access], sums: Values) -> Values:
-        terms = counted(
-            k, accesses, lambda a, b: a * b, lambda access: row.load(y_row, access.place)
+        terms = masked_terms(
+            k, accesses, lambda a, b: a * b, lambda access: row.load(y_row, access.read_index)
         )
         return (summed(terms, sums[0]),)
 
-    total = row.total(row.fold(row.of(gradient), (zero,), step)[0])
+    total = row.total(row.fold(row.input_pointer(gradient), (zero,), step)[0])
     row.put(numbers, k.maximum(row.own(log_sums), _EMPTY_LOG) * LOG2_E)
     row.put(k.pointer_add(numbers, rows), total)
 
@@ -309,7 +309,7 @@ ATTENTION_BACKWARD_QUERIES = _kernels(_attention_backward_queries, "dq")
 ATTENTION_BACKWARD_KEYS = _kernels(_attention_backward_keys, "dk dv")
 """The kernels by element type, and by whether there are lengths."""
 
-_plan = RowPlan(lanes=8, threads=8, vector=4, batch=4, whole=True)
+_plan = RowPlan(lanes=8, threads=8, vector=4, batch=4, single_step=True)
 register("tensor.attention_rows_f32", ATTENTION_ROWS[f32], element=f32, plan=_plan)
 for _name, _family in (
     ("queries", ATTENTION_BACKWARD_QUERIES), ("keys", ATTENTION_BACKWARD_KEYS)
