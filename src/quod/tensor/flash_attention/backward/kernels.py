@@ -21,7 +21,7 @@ from quod.tensor.flash_attention.backward.recompute import (
     corrected_queries,
 )
 from quod.tensor.flash_attention.backward.tensor_cores import of_keys, of_queries
-from quod.tensor.flash_attention.kernel import AttentionForm, Sequence, part_of
+from quod.tensor.flash_attention.kernel import AttentionForm, Sequence, head_pointer
 from quod.tensor.flash_attention.plan import CoreTilePlan, TilePlan
 from quod.tensor.flash_attention.recompute import PlainSums, flat, in_blocks
 from quod.tensor.flash_attention.tensor_cores import HeadMatrix, store
@@ -94,10 +94,11 @@ def _attention_backward_queries(
     if isinstance(plan, CoreTilePlan):
         size = k.constant(plan.size, u32) if plan.exact else size
         row_matrices = [
-            HeadMatrix(part_of(k, x, head, queries, size), size, queries) for x in (q, gradient)
+            HeadMatrix(head_pointer(k, x, head, queries, size), size, queries)
+            for x in (q, gradient)
         ]
         line_matrices = [
-            HeadMatrix(part_of(k, x, head // shared_by, keys, size), size, stop)
+            HeadMatrix(head_pointer(k, x, head // shared_by, keys, size), size, stop)
             for x in (keys_, values)
         ]
         row, dq_sums = of_queries(
@@ -121,18 +122,20 @@ def _attention_backward_queries(
             dq_sums = in_blocks(
                 corrected_queries(k, plain_sums, flat(dq_sums), row, sequence, operands)
             )
-        out_rows = HeadMatrix(part_of(k, dq, head, queries, size), size, queries)
+        out_rows = HeadMatrix(head_pointer(k, dq, head, queries, size), size, queries)
         store(k, element, plan, out_rows, row, dq_sums, [scale] * 2)
         return
     tile = Tile(k, element, plan, size)
-    buffers, sums = (tile.turned_room(), tile.turned_room()), tile.sums()
+    buffers, sums = (tile.transposed_buffer(), tile.transposed_buffer()), tile.sums()
     sums.clear()
     transposed_q, transposed_gradient = (
-        tile.turned(Lines(part_of(k, matrix, head, queries, size), queries), first_row, buffer)
+        tile.transposed_rows(
+            Lines(head_pointer(k, matrix, head, queries, size), queries), first_row, buffer
+        )
         for matrix, buffer in zip((q, gradient), buffers, strict=True)
     )
     of_keys, of_values = (
-        Lines(part_of(k, matrix, head // shared_by, keys, size), sequence.keys)
+        Lines(head_pointer(k, matrix, head // shared_by, keys, size), sequence.keys)
         for matrix in (keys_, values)
     )
     row_indices = [
@@ -153,7 +156,7 @@ def _attention_backward_queries(
         )
         mask = sequence.mask(tile, loop.index, first_row, seen)
         loop.next(tile.add(loop.carried, of_keys, loop.index, mask=mask))
-    target = Lines(part_of(k, dq, head, queries, size), queries)
+    target = Lines(head_pointer(k, dq, head, queries, size), queries)
     tile.store(target, first_row, loop.results, [scale] * plan.rows)
 
 
@@ -177,11 +180,12 @@ def _attention_backward_keys(
     if isinstance(plan, CoreTilePlan):
         size = k.constant(plan.size, u32) if plan.exact else size
         row_matrices = [
-            HeadMatrix(part_of(k, x, head, keys, size), size, key_count) for x in (keys_, values)
+            HeadMatrix(head_pointer(k, x, head, keys, size), size, key_count)
+            for x in (keys_, values)
         ]
         line_count = shared_by * queries
         line_matrices = [
-            HeadMatrix(part_of(k, x, head, line_count, size), size, line_count)
+            HeadMatrix(head_pointer(k, x, head, line_count, size), size, line_count)
             for x in (q, gradient)
         ]
         line_statistics = NumbersOfRows(k, numbers, head, (rows, line_count)).of
@@ -206,22 +210,24 @@ def _attention_backward_keys(
         for target, gradient_sums, multiplier in zip(
             (dk, dv), grads, (scale, k.constant(1.0, f32)), strict=True
         ):
-            out_rows = HeadMatrix(part_of(k, target, head, keys, size), size, keys)
+            out_rows = HeadMatrix(head_pointer(k, target, head, keys, size), size, keys)
             store(k, element, plan, out_rows, row, gradient_sums, [multiplier] * 2)
         return
     tile = Tile(k, element, plan, size)
-    buffers, sums = (tile.turned_room(), tile.turned_room()), (tile.sums(), tile.sums())
+    buffers, sums = (tile.transposed_buffer(), tile.transposed_buffer()), (tile.sums(), tile.sums())
     for sum_matrix in sums:
         sum_matrix.clear()
     transposed_keys, transposed_values = (
-        tile.turned(Lines(part_of(k, matrix, head, keys, size), key_count), first_key, buffer)
+        tile.transposed_rows(
+            Lines(head_pointer(k, matrix, head, keys, size), key_count), first_key, buffer
+        )
         for matrix, buffer in zip((keys_, values), buffers, strict=True)
     )
     key_indices = [first_key + tile.row(row_index) for row_index in range(plan.rows)]
     with k.range(k.constant(0, u32), shared_by, carry=sums) as group:
         query_head = head * shared_by + group.index
         of_q, of_gradient = (
-            Lines(part_of(k, matrix, query_head, queries, size), queries)
+            Lines(head_pointer(k, matrix, query_head, queries, size), queries)
             for matrix in (q, gradient)
         )
         row_statistics = NumbersOfRows(k, numbers, query_head, (rows, queries))
@@ -261,7 +267,7 @@ def _attention_backward_keys(
         group.next(loop.results)
     unit = k.constant(1.0, f32)
     for target, grads, multiplier in zip((dk, dv), group.results, (scale, unit), strict=True):
-        target_lines = Lines(part_of(k, target, head, keys, size), keys)
+        target_lines = Lines(head_pointer(k, target, head, keys, size), keys)
         tile.store(target_lines, first_key, grads, [multiplier] * plan.rows)
 
 
