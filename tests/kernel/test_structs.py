@@ -259,7 +259,9 @@ def test_invalid_declarations_are_rejected() -> None:
 
     def of_numbers(k: Builder, wrong: Numbers) -> None: ...
 
-    with pytest.raises(TraceError, match=r"wrong is Numbers\(n: u32\), and arrays alone"):
+    with pytest.raises(
+        TraceError, match=r"wrong is Numbers\(n: u32\), but only an array can be constant"
+    ):
         kernel(constant="wrong")(of_numbers).trace(EIGHT)
 
 
