@@ -100,7 +100,7 @@ class LazyLimbs(SpareLimbs):
 
     def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
         max_sum = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs)
-        bound = self.products.bound(max_sum, apart=self.choice.form == "apart")
+        bound = self.products.bound(max_sum, karatsuba=self.choice.form == "karatsuba")
         if len(pairs) > self._max_terms or bound > self.room:
             if len(pairs) == 1:
                 return self._sum_of_products([(self._reduce_below(pairs[0][0]), pairs[0][1])])
@@ -134,7 +134,7 @@ class LazyLimbs(SpareLimbs):
         forms: dict[Form, Callable[[Pairs], list[Value]]] = {
             "columns": self.products.by_columns,
             "rows": self.products.by_rows,
-            "apart": self.products.apart,
+            "karatsuba": self.products.karatsuba,
             "rolled": self.products.rolled,
         }
         return tuple(forms[self.choice.form](pairs))
