@@ -67,7 +67,7 @@ class FourLaneArithmetic(ABC):
         """Return an element or a flag of another lane."""
         return of_lane(self.k, item, lane)
 
-    def of(self, item: Any, coordinate: int) -> Any:
+    def coordinate_of(self, item: Any, coordinate: int) -> Any:
         """Return the value in the lane that holds `coordinate` of this lane's group of four."""
         return self.from_lane(item, self.first + coordinate)
 
@@ -153,7 +153,9 @@ class FourLaneWeierstrass(FourLaneArithmetic):
 
     def _loaded(self, words: tuple[Value, ...]) -> FourLaneSum:
         f = self.field
-        return FourLaneSum(f.carried(f.from_words(words)), self.of(f.words_are_zero(words), 2))
+        return FourLaneSum(
+            f.carried(f.from_words(words)), self.coordinate_of(f.words_are_zero(words), 2)
+        )
 
     def _stored(self, p: FourLaneSum) -> CoordinateElement:
         f = self.field
@@ -174,11 +176,11 @@ class FourLaneWeierstrass(FourLaneArithmetic):
         )
         # delta_x^2, delta_y^2, ZZ1*ZZ2, ZZZ1*ZZZ2
         second = f.carried(factors[0] * factors[1])
-        squared = self.of(second, 0)
+        squared = self.coordinate_of(second, 0)
         # delta_x^3, X1*ZZ2*delta_x^2, ZZ
-        third = f.carried(self.choose(difference, self.of(scaled, 0), second) * squared)
-        cubed, middle = self.of(third, 0), self.of(third, 1)
-        x = f.carried(self.of(second, 1) - cubed - (middle + middle))
+        third = f.carried(self.choose(difference, self.coordinate_of(scaled, 0), second) * squared)
+        cubed, middle = self.coordinate_of(third, 0), self.coordinate_of(third, 1)
+        x = f.carried(self.coordinate_of(second, 1) - cubed - (middle + middle))
         # Y in lane 1, ZZZ in lane 3.
         is_last = self.coordinate == 3
         zero = f.carried(f.zero())
@@ -196,8 +198,8 @@ class FourLaneWeierstrass(FourLaneArithmetic):
         infinity = p.infinity & q.infinity
         # `difference` is that of x in lane 0 and that of y in lane 1.
         vanishes = f.is_zero(difference)
-        same_x = self.of(vanishes, 0) & ~(p.infinity | q.infinity)
-        same_y = self.of(vanishes, 1)
+        same_x = self.coordinate_of(vanishes, 0) & ~(p.infinity | q.infinity)
+        same_y = self.coordinate_of(vanishes, 1)
         with k.if_(k.uniform(k.any_lane(same_x))) as branch:
             doubled = self._double(coordinate_p)
             coordinate = f.select(same_x, doubled.coordinate, coordinate_sum)
@@ -210,17 +212,17 @@ class FourLaneWeierstrass(FourLaneArithmetic):
     def _double(self, coordinate: CoordinateElement) -> FourLaneSum:
         """Double a finite point by dbl-2008-s-1; a point of order two gives infinity."""
         f = self.field
-        x, y = self.of(coordinate, 0), self.of(coordinate, 1)
+        x, y = self.coordinate_of(coordinate, 0), self.coordinate_of(coordinate, 1)
         u = f.carried(y + y)
         # X^2, U^2 = V, ZZ^2
         first = f.carried(f.square(self.choose(x, u, coordinate)))
-        square, v = self.of(first, 0), self.of(first, 1)
-        m = plus_a_times(f, self.group, square + square + square, self.of(first, 2))
+        square, v = self.coordinate_of(first, 0), self.coordinate_of(first, 1)
+        m = plus_a_times(f, self.group, square + square + square, self.coordinate_of(first, 2))
         m = f.carried(m)
         # X*V = S, U*V = W, ZZ, M^2
         second = f.carried(self.choose(x, u, coordinate, m) * f.select(self.coordinate == 3, m, v))
-        s, w = self.of(second, 0), self.of(second, 1)
-        new_x = f.carried(self.of(second, 3) - (s + s))
+        s, w = self.coordinate_of(second, 0), self.coordinate_of(second, 1)
+        new_x = f.carried(self.coordinate_of(second, 3) - (s + s))
         # Y in lane 1, ZZZ in lane 3.
         is_last = self.coordinate == 3
         zero = f.carried(f.zero())
@@ -253,7 +255,7 @@ class FourLaneEdwards(FourLaneArithmetic):
     def _loaded(self, words: tuple[Value, ...]) -> FourLaneSum:
         """Return the sum of these words, of which all zero is the neutral element."""
         f = self.field
-        is_unset = self.of(f.words_are_zero(words), 2)
+        is_unset = self.coordinate_of(f.words_are_zero(words), 2)
         coordinate = f.carried(f.from_words(words))
         return FourLaneSum(f.select(is_unset, self.neutral().coordinate, coordinate), self._never)
 
@@ -265,8 +267,8 @@ class FourLaneEdwards(FourLaneArithmetic):
         f = self.field
         # (Y1 - X1)*(Y2 - X2), (Y1 + X1)*(Y2 + X2), Z1*Z2, T1*T2
         first = f.carried(self._factor(p.coordinate) * self._factor(q.coordinate))
-        a, b, d = (self.of(first, i) for i in range(3))
-        c = self.of(f.carried(first * self._twice_d), 3)
+        a, b, d = (self.coordinate_of(first, i) for i in range(3))
+        c = self.coordinate_of(f.carried(first * self._twice_d), 3)
         e, h = f.carried(b - a), f.carried(b + a)
         difference, total = f.carried(d + d - c), f.carried(d + d + c)
         product = self.choose(e, total, difference, e) * self.choose(difference, h, total, h)

@@ -95,12 +95,12 @@ def factors_of_pass(transform: Transform, log_rows: int, log_stride: int) -> Pas
     )
 
 
-def powers(base: int, count: int, p: int, first: int = 1) -> list[int]:
-    """Return first * base**i modulo p for i below `count`."""
+def powers(base: int, count: int, p: int, factor: int = 1) -> list[int]:
+    """Return factor * base**i modulo p for i below `count`."""
     result = []
     for _ in range(count):
-        result.append(first)
-        first = first * base % p
+        result.append(factor)
+        factor = factor * base % p
     return result
 
 
