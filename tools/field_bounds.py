@@ -121,7 +121,7 @@ def operations(
     )  # fmt: skip
     room = f.room
     results.elements = elements = {
-        "x": f.normalise(x), "fit x": f.fit(x), "carried x": f.carried(x), "reduce x": f.reduce(x),
+        "x": f.normalise(x), "fit x": f.fit(x), "bounded x": f.bounded(x), "reduce x": f.reduce(x),
         "reduce x to p": f.reduce(x, f.p), "canonical x": f.canonical(x),
         "unify x to p": f.unify([x], f.p)[0], "unify x to all": f.unify([x], room << 9)[0],
         "x + y": x + y, "x + x": x + x, "x - y": x - y, "y - x": y - x, "-x": -x,
@@ -209,7 +209,7 @@ def _claim(f: PrimeField, rng: Random) -> Claim:
     """Draw a claim that elements may make, mostly the largest."""
     p = f.p
     if not isinstance(f, SpareLimbs):
-        edges = [p, p + 1, 2 * p, f.room, f.room - 1, f.room - p, f.room - p + 1, f.carried_bound]
+        edges = [p, p + 1, 2 * p, f.room, f.room - 1, f.room - p, f.room - p + 1, f.standard_bound]
         bound = rng.choice([*edges, rng.randrange(p, f.room + 1)])
         bound = min(max(bound, p), f.room)
         return Claim(bound, (bound - 1,) if f.limb_count == 1 else f._full_maxima(bound))
