@@ -172,12 +172,12 @@ def product_of_torch(torch: Any, size: int, form: GemmForm, amount: float) -> Ca
 def long_norms() -> dict[str, RowPlan]:
     """Plans for rows of 32,768 elements: what is in registers and in shared memory, how many
     instances have a row, and how many workgroups a multiprocessor."""
-    row = RowPlan(512, 512, 4, 16, whole=True, full=True)
+    row = RowPlan(512, 512, 4, 16, single_step=True, full=True)
     return {
-        "1024 instances": RowPlan(1024, 1024, 4, 8, whole=True, full=True),
+        "1024 instances": RowPlan(1024, 1024, 4, 8, single_step=True, full=True),
         "two, 10 of 16 copied": replace(row, copied=10, resident=2),
         "two of 256, 14 of 32 copied": RowPlan(
-            256, 256, 4, 32, whole=True, copied=14, resident=2, full=True
+            256, 256, 4, 32, single_step=True, copied=14, resident=2, full=True
         ),
         "in registers, full": row,
         "in registers": replace(row, full=False),
@@ -272,7 +272,7 @@ def losses(device: AnyDevice) -> None:
     """Time cross-entropy with its gradient in place, for rows too long for registers."""
     for element, rows, columns in LOSS_SHAPES:
         vector = 16 // element.bytes
-        loops = RowPlan(512, 512, vector, 32 // vector, whole=False)
+        loops = RowPlan(512, 512, vector, 32 // vector, single_step=False)
         best = plan_rows(device, element, columns)
         beside = Beside(None, 2e-12 * element.bytes * rows * columns, "TB/s")
         for name, plan in {"in registers and shared memory": best, "loops": loops}.items():

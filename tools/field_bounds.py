@@ -41,16 +41,22 @@ LANES = 24
 Make = Callable[[Builder, Modulus], PrimeField]
 
 
-class Limbs32Apart(Limbs32):
+class Limbs32Karatsuba(Limbs32):
     """The other form of products."""
 
-    product_form = "apart"
+    product_form = "karatsuba"
 
 
 _SMALL_WORDS = frozenset({"u64", "low_products"})
 _NARROW = [f"{bits}:{form}" for bits in range(12, 17) for form in ("columns", "rows", "rolled")]
 _WIDE = [f"{bits}/64:{form}" for bits in (28, 29, 30) for form in ("columns", "rows", "rolled")]
-_APART = ["12:apart", "13:apart", "28/64:apart", "29/64:apart", "30/64:apart"]
+_KARATSUBA = [
+    "12:karatsuba",
+    "13:karatsuba",
+    "28/64:karatsuba",
+    "29/64:karatsuba",
+    "30/64:karatsuba",
+]
 
 STRATEGIES: dict[str, tuple[Make, Machine]] = {
     "one_word": (ONE_WORD.arithmetic, Machine("llvm", LANES, frozenset({"u64", "carry"}))),
@@ -58,12 +64,12 @@ STRATEGIES: dict[str, tuple[Make, Machine]] = {
     "mersenne61": (MERSENNE61.arithmetic, Machine("llvm", LANES, frozenset({"u64"}))),
     "limbs64": (Limbs64, Machine("llvm", LANES, frozenset({"u64", "carry"}))),
     "limbs32": (Limbs32, Machine("ptx", LANES, frozenset({"u64", "carry", "carry32"}))),
-    "limbs32:apart": (Limbs32Apart, Machine("ptx", LANES, frozenset({"u64", "carry32"}))),
+    "limbs32:karatsuba": (Limbs32Karatsuba, Machine("ptx", LANES, frozenset({"u64", "carry32"}))),
     "ifma52": (Ifma52, Machine("llvm", LANES, frozenset({"u64", "ifma52"}))),
     "limbs29": (Limbs29, Machine("llvm", LANES, frozenset({"u64", "word_products"}))),
     **{
         name: (LazyLimbs, Machine("wgsl", LANES, _SMALL_WORDS, limbs=name))
-        for name in (*_NARROW, *_WIDE, *_APART)
+        for name in (*_NARROW, *_WIDE, *_KARATSUBA)
     },
 }
 """By name: a constructor of the field for each representation of elements, and a machine for it."""
@@ -115,7 +121,7 @@ def operations(
     )  # fmt: skip
     room = f.room
     results.elements = elements = {
-        "x": f.normalise(x), "fit x": f.fit(x), "carried x": f.carried(x), "reduce x": f.reduce(x),
+        "x": f.normalise(x), "fit x": f.fit(x), "bounded x": f.bounded(x), "reduce x": f.reduce(x),
         "reduce x to p": f.reduce(x, f.p), "canonical x": f.canonical(x),
         "unify x to p": f.unify([x], f.p)[0], "unify x to all": f.unify([x], room << 9)[0],
         "x + y": x + y, "x + x": x + x, "x - y": x - y, "y - x": y - x, "-x": -x,
@@ -203,7 +209,7 @@ def _claim(f: PrimeField, rng: Random) -> Claim:
     """Draw a claim that elements may make, mostly the largest."""
     p = f.p
     if not isinstance(f, SpareLimbs):
-        edges = [p, p + 1, 2 * p, f.room, f.room - 1, f.room - p, f.room - p + 1, f.carried_bound]
+        edges = [p, p + 1, 2 * p, f.room, f.room - 1, f.room - p, f.room - p + 1, f.standard_bound]
         bound = rng.choice([*edges, rng.randrange(p, f.room + 1)])
         bound = min(max(bound, p), f.room)
         return Claim(bound, (bound - 1,) if f.limb_count == 1 else f._full_maxima(bound))

@@ -198,7 +198,7 @@ def test_differences_by_limbs_that_were_zero() -> None:
 def test_bounds_are_capped_by_the_limbs(machine: str, modulus: Modulus) -> None:
     """A bound beyond the limbs does not weaken the bounds of the limbs."""
     f = prime_field(Builder(MACHINES[machine]), modulus)
-    (wide,) = f.unify([f.times(f.carried(f.one()), 1000)], f.room << 40)
+    (wide,) = f.unify([f.times(f.bounded(f.one()), 1000)], f.room << 40)
     assert wide.bound == f.room
 
 
@@ -207,7 +207,7 @@ def test_sums_are_never_refused(limbs: str) -> None:
     """Sums of any length are carried and reduced automatically."""
     for modulus in (BLS12_377_FQ, BN254_FR):
         f = prime_field(Builder(wgsl(f"{limbs}:rolled")), modulus)
-        x = f.carried(f.one())
+        x = f.bounded(f.one())
         for number in (700, (1 << 40) - 1):
             many = f.times(x, number)
             for element in (f.canonical(many - f.times(x, 3)), f.reduce(x - many, f.p)):
@@ -247,7 +247,7 @@ def test_limbs_whose_sums_exceed_words_are_not_halved() -> None:
 @FIELDS
 def test_impossible_bounds_are_rejected(machine: str, modulus: Modulus) -> None:
     f = prime_field(Builder(MACHINES[machine]), modulus)
-    one = f.carried(f.one())
+    one = f.bounded(f.one())
     for bound in (f.p - 1, 1, 0, -5):
         with pytest.raises(TraceError, match=r"can be as large as p - 1, .* give a bound of"):
             f.reduce(one + one, bound)
@@ -261,11 +261,11 @@ def test_non_elements_are_rejected(machine: str, modulus: Modulus) -> None:
     one = f.one()
     for operation in (
         f.negate, f.is_zero, f.fit, f.reduce, f.inverse, f.square, f.normalise, f.canonical,
-        f.carried, f.to_words,
+        f.bounded, f.to_words,
     ):  # fmt: skip
         with pytest.raises(TraceError, match=r"an int is used as an element"):
             operation(3)
-    for many in (f.fit_many, f.square_many, f.carried_many):
+    for many in (f.fit_many, f.square_many, f.bounded_many):
         with pytest.raises(TraceError, match=r"an int is used as an element"):
             many([one, 3])
     for pairs in ([one, one], [(one,)], [(one, one, one)]):

@@ -41,7 +41,7 @@ def expressions() -> st.SearchStrategy[Expression]:
     def grown(inner: st.SearchStrategy[Expression]) -> st.SearchStrategy[Expression]:
         return st.one_of(
             st.tuples(operations, inner, inner),
-            st.tuples(st.sampled_from(["square", "negate", "carried", "fit", "reduce"]), inner),
+            st.tuples(st.sampled_from(["square", "negate", "bounded", "fit", "reduce"]), inner),
             st.tuples(st.just("times"), inner, st.sampled_from([2, 3, 8, 13, -1, -4, 60])),
             st.tuples(st.just("choose"), inner, inner),
         )
@@ -76,7 +76,7 @@ def in_model(model: Model, expression: Expression, values: dict[str, Any], condi
     match name:
         case "choose":
             return parts[0 if condition else 1]
-        case "carried" | "fit" | "reduce":
+        case "bounded" | "fit" | "reduce":
             return parts[0]
         case "square":
             return model.multiply(parts[0], parts[0])

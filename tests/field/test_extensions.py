@@ -275,7 +275,7 @@ def test_fields_do_not_mix() -> None:
         lambda: x + one, lambda: x * one, lambda: quartic.sum_of_products([(x, one)]),
         lambda: quartic.inverse(one), lambda: quartic.select(quartic.is_zero(x), x, one),
         lambda: quartic.scale(one, base.one()), lambda: quartic.equal(x, one),
-        lambda: quartic.carried(one), lambda: quartic.square(one), lambda: quartic.frobenius(one),
+        lambda: quartic.bounded(one), lambda: quartic.square(one), lambda: quartic.frobenius(one),
     ):  # fmt: skip
         with pytest.raises(
             TraceError, match=r"an element of m31\.3 is used as an element of m31\.4"

@@ -88,11 +88,11 @@ def results(f: Any, x: Any, y: Any, spec: FieldSpec) -> list[Any]:
     if not is_short(spec):
         return [*tested, total * less] if spec.degree == 1 else tested
     wide = f.times(total, 13) - f.times(product, 5)
-    with k.range(0, ROUNDS, carry=f.carried(x)) as loop:
-        loop.next(f.carried(loop.carried * y + x - total))
+    with k.range(0, ROUNDS, carry=f.bounded(x)) as loop:
+        loop.next(f.bounded(loop.carried * y + x - total))
     tested += [
         -wide * (less + less), f.sum_of_products([(x, y), (wide, less), (total, f.constant(3))]),
-        f.square(wide), f.select(f.is_zero(x - x), y, x), loop.results, f.carried(f.double(wide)),
+        f.square(wide), f.select(f.is_zero(x - x), y, x), loop.results, f.bounded(f.double(wide)),
     ]  # fmt: skip
     if spec.degree > 1:
         return [*tested, f.frobenius(wide, 2), f.constant(tuple(range(spec.degree))) * wide]

@@ -46,9 +46,9 @@ LANES = 64
 SMALL = Modulus("small", 0x1D5BF0A8B1457695355FB8AC404E7AC1)
 NARROW = [f"{bits}{form}" for bits in range(12, 17) for form in (":columns", ":rows", ":rolled")]
 WIDE = [f"{bits}/64{form}" for bits in (28, 29, 30) for form in (":columns", ":rows", ":rolled")]
-APART = ["12:apart", "13:apart", "28/64:apart", "29/64:apart"]
+KARATSUBA = ["12:karatsuba", "13:karatsuba", "28/64:karatsuba", "29/64:karatsuba"]
 USUAL = ["13", "13:rolled", "15", "30/64"]
-OTHERS = ["12:apart", "14:columns", "16:rows", "16:rolled", "28/64:apart", "29/64:rolled"]
+OTHERS = ["12:karatsuba", "14:columns", "16:rows", "16:rolled", "28/64:karatsuba", "29/64:rolled"]
 """Each form, and each way of carrying columns, that the usual ones do not have."""
 
 CHOICES = pytest.mark.parametrize(
@@ -58,7 +58,7 @@ CHOICES = pytest.mark.parametrize(
         *OTHERS,
         *(
             pytest.param(limbs, marks=pytest.mark.thorough)
-            for limbs in NARROW + WIDE + APART
+            for limbs in NARROW + WIDE + KARATSUBA
             if limbs not in OTHERS
         ),
     ],
@@ -115,7 +115,7 @@ def test_expressions_of_hostile_elements(limbs: str) -> None:
     check_expressions(SMALL, limbs)
 
 
-@pytest.mark.parametrize("limbs", one_and_others(OTHERS, ["28/64:apart", "29/64:rolled"]))
+@pytest.mark.parametrize("limbs", one_and_others(OTHERS, ["28/64:karatsuba", "29/64:rolled"]))
 def test_expressions_of_long_hostile_elements(limbs: str) -> None:
     check_expressions(BLS12_377_FQ, limbs)
 
@@ -182,7 +182,7 @@ def test_numbers_at_the_bounds(limbs: str) -> None:
     check_bounds(SMALL, limbs)
 
 
-@pytest.mark.parametrize("limbs", one_and_others(["30/64", "13", "12:apart", "15"]))
+@pytest.mark.parametrize("limbs", one_and_others(["30/64", "13", "12:karatsuba", "15"]))
 def test_long_numbers_at_the_bounds(limbs: str) -> None:
     check_bounds(BLS12_381_FQ, limbs)
 
@@ -282,7 +282,7 @@ def test_wgsl_uses_lazy_limbs() -> None:
     field = prime_field(Builder(device.machine(LANES)), BLS12_381_FQ)
     assert isinstance(field, LazyLimbs)
     assert field.limb_count == 30
-    assert field.choice == LimbChoice(13, False, "apart")
+    assert field.choice == LimbChoice(13, False, "karatsuba")
 
 
 def test_counts_of_limbs() -> None:
@@ -306,7 +306,7 @@ def test_counts_of_limbs() -> None:
         ("31/64", "have 28 to 30 bits"),
         ("13:unrolled", "not one of the forms"),
         ("29/64", "need a machine with 64-bit integers"),
-        ("14:apart", "12 or 13"),
+        ("14:karatsuba", "12 or 13"),
     ],
 )
 def test_invalid_limb_choices_are_rejected(limbs: str, message: str) -> None:

@@ -26,19 +26,19 @@ MACHINE = ptx_machine(LANES)
 SOME = pytest.mark.parametrize("modulus", SOME_PRIMES, ids=lambda modulus: modulus.name)
 
 
-class Apart(Limbs32):
-    """Products apart from their reductions."""
+class Karatsuba(Limbs32):
+    """Products that are reduced afterwards."""
 
-    product_form = "apart"
+    product_form = "karatsuba"
 
 
-FORMS: dict[str, type[Limbs32]] = {"rows": Limbs32, "apart": Apart}
+FORMS: dict[str, type[Limbs32]] = {"rows": Limbs32, "karatsuba": Karatsuba}
 
 
 @kernel
 def expressions(
     k: Builder, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *, modulus: Modulus,
-    form: Literal["rows", "apart"],
+    form: Literal["rows", "karatsuba"],
 ) -> None:  # fmt: skip
     """a*b, a*a, a*b - a*(a + b) and (a + b)*(a - b) + (a - b)**2, one after another."""
     f, i = FORMS[form](k, modulus), k.global_id() * 4
@@ -85,7 +85,7 @@ def test_expressions_of_hostile_elements(modulus: Modulus, form: str) -> None:
 @kernel
 def products_at_the_bounds(
     k: Builder, a: Pointer[U64], b: Pointer[U64], out: Pointer[U64], *, modulus: Modulus,
-    form: Literal["rows", "apart"], count: int, bounds: tuple[int, int],
+    form: Literal["rows", "karatsuba"], count: int, bounds: tuple[int, int],
 ) -> None:  # fmt: skip
     """The sum of `count` products a*b, and a*a, of numbers below the bounds as they are."""
     f, i = FORMS[form](k, modulus), k.global_id()

@@ -76,7 +76,7 @@ def compute(
     doubled = f.times(a, 13) - b
     results = (
         a * b, a + b, a - b, f.square(a), -a, (a + b) * (a - b),
-        f.sum_of_products([(a, b), (doubled, a), (b, b), (a + a, -b)]), f.carried(doubled),
+        f.sum_of_products([(a, b), (doubled, a), (b, b), (a + a, -b)]), f.bounded(doubled),
         f.power(a, 5) * f.constant(7),
     )  # fmt: skip
     for place, result in enumerate(results):
@@ -166,7 +166,7 @@ def test_every_modulus_size_is_traced_or_rejected(name: str) -> None:
         try:
             f = make(k, modulus)
             one = f.one()
-            f.subtract(f.add(one, one), f.carried(f.times(one, 7)))
+            f.subtract(f.add(one, one), f.bounded(f.times(one, 7)))
         except TraceError as error:
             assert refused(error, modulus), error  # noqa: PT017
 

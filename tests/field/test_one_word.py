@@ -94,10 +94,10 @@ def sums_in_a_loop(
     # Congruent to b, and a number above p where that is small.
     above = f.add(f.add(b, f.constant(-1)), f.constant(1))
     running = f.running_sum()
-    start = f.carried(f.zero()) if running is None else running.zero()
+    start = f.bounded(f.zero()) if running is None else running.zero()
     with k.range(0, n, carry=start) as loop:
         if running is None:
-            loop.next(f.carried(loop.carried + f.sum_of_products([(a, above)]) + above))
+            loop.next(f.bounded(loop.carried + f.sum_of_products([(a, above)]) + above))
         else:
             loop.next(running.added(loop.carried, [(a, above)], [above]))
     f.store(out, i, loop.results if running is None else running.element(loop.results))

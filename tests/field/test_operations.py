@@ -66,8 +66,8 @@ def operations(
         equal = f.words_are_equal(f.to_words(x), f.to_words(y))
         results += [
             f.square(x), f.square(f.double(x - y)), f.reduce(f.times(x, 13)), f.times(x, -5),
-            f.select(equal, x, f.zero()), f.select(f.is_zero(x), f.one(), f.carried(y)),
-            f.carried(f.times(y, 9) - x) * f.fit(f.times(x, 7)),
+            f.select(equal, x, f.zero()), f.select(f.is_zero(x), f.one(), f.bounded(y)),
+            f.bounded(f.times(y, 9) - x) * f.fit(f.times(x, 7)),
         ]  # fmt: skip
         for j, result in enumerate(results):
             f.store(out, i * len(results) + j, result)

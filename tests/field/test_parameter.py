@@ -45,9 +45,9 @@ def fold(
         low, high = f.load(x, i), f.load(x, n + i)
         moved = low + r * (high - low)
         with k.if_(shift != 0) as branch:
-            branch.yield_(f.carried(moved + 1))
+            branch.yield_(f.bounded(moved + 1))
         with branch.otherwise():
-            branch.yield_(f.carried(moved))
+            branch.yield_(f.bounded(moved))
         f.store(x, i, branch.results)
 
 
@@ -78,8 +78,8 @@ def power_sum(
     """out[i] = (r + r_0) * r, where a slot would have the name of another parameter."""
     f = field_arithmetic(k, Q2)
     with k.if_(k.global_id() == 0):
-        with k.range(0, r_0, carry=f.carried(r)) as loop:
-            loop.next(f.carried(loop.carried + 1))
+        with k.range(0, r_0, carry=f.bounded(r)) as loop:
+            loop.next(f.bounded(loop.carried + 1))
         f.store(out, 0, loop.results * r)
 
 

@@ -127,10 +127,10 @@ def test_bounds_and_maxima_are_consistent(machine: Machine, modulus: Modulus) ->
     f = fields(machine, modulus)
     one = f.one()
     assert (one + one).bound == 2 * one.bound - 1
-    carried = f.carried(f.times(one, 50) - one)
-    assert carried.bound == f.carried_bound
-    assert max(carried.maxima) < 1 << f.limb_bits
-    assert f.reduce(f.times(carried, 60), f.p).bound <= f.p
+    bounded = f.bounded(f.times(one, 50) - one)
+    assert bounded.bound == f.standard_bound
+    assert max(bounded.maxima) < 1 << f.limb_bits
+    assert f.reduce(f.times(bounded, 60), f.p).bound <= f.p
     # Constants know their value.
     assert f.raw_constant(9).bound == 10
 

@@ -33,7 +33,7 @@ def lane_operations(
     lanes = LaneTower(tower_of(k, CURVES[curve]))
     i = k.workgroup_id()
     x, y = lanes.load(a, i), lanes.load(b, i)
-    line = [lanes.of(y, lane) for lane in (0, 2, 4, 1)]
+    line = [lanes.from_lane(y, lane) for lane in (0, 2, 4, 1)]
     for j, operation in enumerate(operations):
         lanes.store(out, i * len(operations) + j, computed(lanes, operation, x, y, line))
 

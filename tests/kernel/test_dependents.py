@@ -257,7 +257,7 @@ def test_a_constant_array_is_only_read() -> None:
     ("constant", "message"),
     [
         (("w", "v"), r"constant=\('w', 'v'\) names no parameter 'v'"),
-        ("n", "parameter n is u32, and arrays alone are constant"),
+        ("n", "parameter n is u32, but only an array can be constant"),
         (None, "constant=None is neither a parameter name nor a tuple"),
     ],
 )

@@ -218,7 +218,7 @@ def test_bounds_that_differ() -> None:
         kernel(loop).trace(EIGHT)
     message = str(caught.value)
     assert "an element of bn254.fr below 1p" in message
-    assert message.endswith("give each with the field's standard bounds, as `field.carried(x)`")
+    assert message.endswith("give each with the field's standard bounds, as `field.bounded(x)`")
     assert not any(len(word) > 40 and word.isdigit() for word in message.split())
 
 

@@ -59,8 +59,8 @@ def evaluate(
     with k.if_(i < n):
         at = (i + line.first) * line.rows.stride
         low, high = f.load(line.rows.words, at), f.load(line.rows.words, at + 1)
-        with k.range(0, line_first, carry=f.carried(low + line.r * (high - low))) as loop:
-            loop.next(f.carried(loop.carried + 1))
+        with k.range(0, line_first, carry=f.bounded(low + line.r * (high - low))) as loop:
+            loop.next(f.bounded(loop.carried + 1))
         f.store(out, i, loop.results)
 
 
@@ -259,7 +259,9 @@ def test_invalid_declarations_are_rejected() -> None:
 
     def of_numbers(k: Builder, wrong: Numbers) -> None: ...
 
-    with pytest.raises(TraceError, match=r"wrong is Numbers\(n: u32\), and arrays alone"):
+    with pytest.raises(
+        TraceError, match=r"wrong is Numbers\(n: u32\), but only an array can be constant"
+    ):
         kernel(constant="wrong")(of_numbers).trace(EIGHT)
 
 

@@ -111,7 +111,7 @@ def test_many_rows(device: AnyDevice) -> None:
 
 def test_rows_longer_than_registers() -> None:
     with open_device("emulated:ptx") as device:
-        assert not plan_rows(device, f32, 33002).whole
+        assert not plan_rows(device, f32, 33002).single_step
         check(device, f32, 3, 33002)
         check(device, f16, 3, 32770)
 

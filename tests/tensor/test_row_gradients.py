@@ -134,7 +134,7 @@ def test_on_an_emulated_gpu(element: Type) -> None:
 
 def test_rows_longer_than_registers() -> None:
     with open_device("emulated:ptx") as device:
-        assert not plan_rows(device, f32, 16500, 2).whole
+        assert not plan_rows(device, f32, 16500, 2).single_step
         for name in NORMS:
             check_norm(device, name, f32, 1, 16500)
         check_softmax(device, f32, 1, 16500)

@@ -102,7 +102,7 @@ def test_edge_shapes_on_gpus(gpu_device: AnyDevice, name: str, element: Type) ->
 @pytest.mark.parametrize("name", CASES)
 def test_rows_longer_than_registers(name: str) -> None:
     with open_device("emulated:ptx") as device:
-        assert not plan_rows(device, f32, 33002).whole
+        assert not plan_rows(device, f32, 33002).single_step
         check(device, name, f32, 2, 33002)
         check(device, name, f16, 2, 32770)
 
@@ -122,16 +122,16 @@ def test_plans_of_long_rows() -> None:
         assert not plan_rows(device, f32, 32768).copied
         for element, columns in ((f32, 65536), (bf16, 131072)):
             plan = plan_rows(device, element, columns)
-            assert plan.whole
+            assert plan.single_step
             assert plan.copied
-        assert not plan_rows(device, f32, 131072).whole
+        assert not plan_rows(device, f32, 131072).single_step
         # Norms ask for what is beside their rows as well.
         norm = plan_rows(device, f32, 32768, shared_vector_count=1)
         assert (norm.threads, norm.batch, norm.full) == (1024, 8, True)
         assert plan_rows(device, f32, 20000, shared_vector_count=2).resident == 2
     with EmulatedDevice(executor="ptx", shared_bytes_limit=48 * 1024) as device:
         assert not plan_rows(device, f32, 32768, shared_vector_count=1).copied
-        assert not plan_rows(device, f32, 65536).whole
+        assert not plan_rows(device, f32, 65536).single_step
 
 
 def test_plans() -> None:
@@ -142,13 +142,13 @@ def test_plans() -> None:
                 assert columns % plan.vector == 0
                 assert plan.vector * element.bytes <= 16
                 width = columns // plan.vector
-                assert plan.whole == (plan.threads * plan.batch >= width)
-                assert plan.whole or plan.vector == 1
+                assert plan.single_step == (plan.threads * plan.batch >= width)
+                assert plan.single_step or plan.vector == 1
                 assert plan.copied < plan.batch
                 assert plan.lanes % plan.threads == 0
                 assert plan.groups(7) * (plan.lanes // plan.threads) >= 7
             assert plan_rows(cpu, element, 4096).vector == 1
-        assert plan_rows(gpu, f32, 32768).whole
+        assert plan_rows(gpu, f32, 32768).single_step
 
 
 # --- exact results

@@ -54,12 +54,12 @@ def chain_products(
         products = k.select(chain == chains - 1, last_length, length)
         from_montgomery = f.constant(pow(modulus.montgomery_radix, -1, modulus.value))
         first = chain.cast(types.u64) * (length + 1).cast(types.u64)
-        # `carried` gives an element the standard bounds that loops and branches require.
-        start = (f.carried(f.load(starts, 0)), f.carried(f.load(starts, chain + 1)))
+        # `bounded` gives an element the standard bounds that loops and branches require.
+        start = (f.bounded(f.load(starts, 0)), f.bounded(f.load(starts, chain + 1)))
         f.store(out, first, start[1] * from_montgomery)
         with k.range(0, products, carry=start) as loop:
             previous, value = loop.carried
-            product = f.carried(value * (value + previous))
+            product = f.bounded(value * (value + previous))
             f.store(out, first + 1 + loop.index.cast(types.u64), product * from_montgomery)
             loop.next((value, product))
 

@@ -45,17 +45,17 @@ def scalar_powers(
     begin = instance * run
     end = k.minimum(begin + run, count)
     with k.if_(begin < end):
-        step = f.carried(f.load(base, 0) * to_montgomery)
+        step = f.bounded(f.load(base, 0) * to_montgomery)
         exponent = start + begin.cast(types.u64)
-        state = (f.carried(f.load(first, 0) * to_montgomery), step, exponent)
+        state = (f.bounded(f.load(first, 0) * to_montgomery), step, exponent)
         with k.range(0, _EXPONENT_BITS, carry=state) as loop:
             value, square, remaining = loop.carried
-            product = f.carried(value * square)
+            product = f.bounded(value * square)
             value = f.select(remaining & 1 == 1, product, value)
-            loop.next((value, f.carried(f.square(square)), remaining >> 1))
+            loop.next((value, f.bounded(f.square(square)), remaining >> 1))
         with k.range(begin, end, carry=loop.results[0]) as powers:
             f.store(out, powers.index, powers.carried * inverse_radix)
-            powers.next(f.carried(powers.carried * step))
+            powers.next(f.bounded(powers.carried * step))
 
 
 @kernel

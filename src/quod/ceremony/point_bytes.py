@@ -106,16 +106,16 @@ def curve_ordinates(k: Builder, count: U32, points: Pointer[U64], *, group: Grou
     with k.if_(i < count):
         offset = i.cast(types.u64) * group.point_words
         x = f.from_words(f.load_words_at(points, offset))
-        a = f.carried(f.square(x) * x + f.constant(group.parameters.b))
+        a = f.bounded(f.square(x) * x + f.constant(group.parameters.b))
         if group.degree == 1:
             root = f.power(a, (q + 1) // 4)
         else:
-            power = f.carried(f.power(a, (q - 3) // 4))
-            candidate = f.carried(power * a)
-            sign = f.carried(power * candidate)
-            one = f.carried(f.one())
-            common_root = f.carried(f.power(one + sign, (q - 1) // 2) * candidate)
-            other_root = f.carried(candidate * f.constant((0, 1)))
+            power = f.bounded(f.power(a, (q - 3) // 4))
+            candidate = f.bounded(power * a)
+            sign = f.bounded(power * candidate)
+            one = f.bounded(f.one())
+            common_root = f.bounded(f.power(one + sign, (q - 1) // 2) * candidate)
+            other_root = f.bounded(candidate * f.constant((0, 1)))
             root = f.select(f.is_zero(sign + one), other_root, common_root)
         f.store_words_at(points, offset + group.coordinate_words, f.to_words(root))
 

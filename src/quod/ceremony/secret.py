@@ -33,7 +33,7 @@ def inverted_scalar(k: Builder, a: Pointer[U64], out: Pointer[U64], *, modulus: 
     f = prime_field(k, modulus)
     radix = modulus.montgomery_radix
     inverse_radix = pow(radix, -1, modulus.value)
-    value = f.carried(f.load(a, 0) * f.constant(radix))
+    value = f.bounded(f.load(a, 0) * f.constant(radix))
     f.store(out, 0, f.inverse(value) * f.constant(inverse_radix))
 
 

@@ -46,10 +46,10 @@ def weigh_corners(
     with k.if_(x < n):
         high = x >> log_low
         low = x - (high << log_low)
-        with k.range(0, claims, carry=f.carried(f.zero())) as loop:
+        with k.range(0, claims, carry=f.bounded(f.zero())) as loop:
             high_factor = f.load(highs, (loop.index << log_high) + high)
             low_factor = f.load(lows, (loop.index << log_low) + low)
-            loop.next(f.carried(loop.carried + high_factor * low_factor))
+            loop.next(f.bounded(loop.carried + high_factor * low_factor))
         f.store(weights, x, loop.results)
 
 

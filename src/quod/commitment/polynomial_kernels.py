@@ -3,7 +3,7 @@
 The coefficients of a quotient are a recurrence from the highest coefficient down. The coefficients
 are divided into chunks. The carry from each chunk into the one below is itself a recurrence over
 chunks, with a power of the multiplier. Once the carries are known, all chunks are computed
-independently. (`f.carried` is about other carries: those between the limbs of an element.)
+independently.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ def chunk_values(
     """Set values[i] to the value at multiplier[0] of the polynomial of chunk i."""
     f, i = field_arithmetic(k, field), k.global_id()
     with k.if_(i < chunks):
-        x = f.carried(f.load(multiplier, 0))
+        x = f.bounded(f.load(multiplier, 0))
         first = chunking.first(i)
-        with k.range(0, chunking.length, carry=f.carried(f.zero())) as loop:
+        with k.range(0, chunking.length, carry=f.bounded(f.zero())) as loop:
             index = first + ((chunking.length - 1) - loop.index) * chunking.stride
             coefficient = f.load(source, k.minimum(index, n - 1))
-            coefficient = f.select(index < n, f.carried(coefficient), f.carried(f.zero()))
-            loop.next(f.carried(loop.carried * x + coefficient))
+            coefficient = f.select(index < n, f.bounded(coefficient), f.bounded(f.zero()))
+            loop.next(f.bounded(loop.carried * x + coefficient))
         f.store(values, i, loop.results)
 
 
@@ -92,15 +92,15 @@ def chunk_recurrence(
     """
     f, i = field_arithmetic(k, field), k.global_id()
     with k.if_(i < chunks):
-        multiplier_value = f.carried(f.load(multiplier, 0))
+        multiplier_value = f.bounded(f.load(multiplier, 0))
         first, next_chunk = chunking.first(i), i + chunking.stride
         carry = f.load(carries, k.select(next_chunk < above, next_chunk, 0))
-        start = f.select(next_chunk < above, f.carried(carry), f.carried(f.zero()))
-        with k.range(0, chunking.length, carry=f.carried(start)) as loop:
+        start = f.select(next_chunk < above, f.bounded(carry), f.bounded(f.zero()))
+        with k.range(0, chunking.length, carry=f.bounded(start)) as loop:
             index = first + ((chunking.length - 1) - loop.index) * chunking.stride
             coefficient = f.load(source, k.minimum(index, n - 1))
-            coefficient = f.select(index < n, f.carried(coefficient), f.carried(f.zero()))
-            total = f.carried(loop.carried * multiplier_value + coefficient)
+            coefficient = f.select(index < n, f.bounded(coefficient), f.bounded(f.zero()))
+            total = f.bounded(loop.carried * multiplier_value + coefficient)
             if quotient:
                 with k.if_((index >= chunking.stride) & (index < n)):
                     f.store(target, index - chunking.stride, total)

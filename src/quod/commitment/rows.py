@@ -49,7 +49,7 @@ def add_rows(
     with k.if_(i < n):
         first = (i >> log_columns) * rows_each
         column = i - ((i >> log_columns) << log_columns)
-        with k.range(first, first + rows_each, at_once, carry=f.carried(f.zero())) as loop:
+        with k.range(first, first + rows_each, at_once, carry=f.bounded(f.zero())) as loop:
             rows = [loop.index + offset for offset in range(at_once)]
             part = mixed.sum_of_products(
                 [
@@ -57,7 +57,7 @@ def add_rows(
                     for row in rows
                 ]
             )
-            loop.next(f.carried(loop.carried + part))
+            loop.next(f.bounded(loop.carried + part))
         f.store(sums, i, loop.results)
 
 

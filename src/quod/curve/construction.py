@@ -18,7 +18,7 @@ class _Curve(Protocol):
     def fr(self) -> Modulus: ...
 
 
-Numbers = tuple[int, int, tuple[int, int]]
+EquationAndGenerator = tuple[int, int, tuple[int, int]]
 """The two coefficients of a curve's equation, and its affine generator."""
 
 
@@ -30,15 +30,20 @@ C = TypeVar("C", bound=_BuildableCurve)
 
 
 def unchecked(
-    kind: type[C], name: str, fq: Modulus, fr: Modulus, numbers: Numbers, cofactor: int
+    kind: type[C],
+    name: str,
+    fq: Modulus,
+    fr: Modulus,
+    parameters: EquationAndGenerator,
+    cofactor: int,
 ) -> C:
     """Return a curve of class `kind` without checking its parameters.
 
-    numbers: the coefficients of the equation and the generator.
+    parameters: the coefficients of the equation and the generator.
     """
     curve = object.__new__(kind)
     curve.__dict__.update(name=name, fq=fq, fr=fr, cofactor=cofactor)
-    curve._set(*numbers)
+    curve._set(*parameters)
     return curve
 
 

@@ -110,8 +110,8 @@ class FieldArithmetic(ABC, Generic[E]):
         """Apply `fit` to independent elements, which may be interleaved."""
 
     @abstractmethod
-    def carried_many(self, elements: Sequence[E]) -> list[E]:
-        """Apply `carried` to independent elements, which may be interleaved."""
+    def bounded_many(self, elements: Sequence[E]) -> list[E]:
+        """Apply `bounded` to independent elements, which may be interleaved."""
 
     @abstractmethod
     def reduce(self, a: E, bound: int | None = None) -> E:
@@ -123,8 +123,8 @@ class FieldArithmetic(ABC, Generic[E]):
 
     @property
     @abstractmethod
-    def carried_bound(self) -> int:
-        """The bound of carried elements."""
+    def standard_bound(self) -> int:
+        """The bound of the elements that `bounded` returns."""
 
     @abstractmethod
     def select(self, condition: Value, a: E, b: E) -> E:
@@ -168,9 +168,9 @@ class FieldArithmetic(ABC, Generic[E]):
                 result = self.add(result, a)
         return self.negate(result) if factor < 0 else result
 
-    def carried(self, a: E) -> E:
+    def bounded(self, a: E) -> E:
         """Return the element with standard bounds, as loops and branches carry it."""
-        return self.unify([a], self.carried_bound)[0]
+        return self.unify([a], self.standard_bound)[0]
 
     def power(self, a: E, exponent: int) -> E:
         """Return a**exponent for a static exponent of zero or more, by repeated squaring."""
@@ -179,27 +179,27 @@ class FieldArithmetic(ABC, Generic[E]):
             return self.one()
         if exponent.bit_count() > _MAX_UNROLLED_MULTIPLICATIONS:
             return self._power_by_bits(a, exponent)
-        result = self.carried(a)
+        result = self.bounded(a)
         bits = bin(exponent)[3:]
         # The squarings up to the next one bit are a loop, and a multiplication follows.
         for run in bits.split("1")[:-1]:
-            result = self.carried(self.multiply(self.square_times(result, len(run) + 1), a))
+            result = self.bounded(self.multiply(self.square_times(result, len(run) + 1), a))
         return self.square_times(result, len(bits.rpartition("1")[2]))
 
     def _power_by_bits(self, a: E, exponent: int) -> E:
         """Compute `power` in a loop over all bits, with a single multiplication in the code."""
-        k, a = self.k, self.carried(a)
+        k, a = self.k, self.bounded(a)
         shifts = range((exponent.bit_length() - 1) // 32 * 32, -1, -32)
         first_word, *other_words = (exponent >> shift & 0xFFFF_FFFF for shift in shifts)
-        with k.range(0, len(shifts), carry=self.carried(self.one())) as words:
+        with k.range(0, len(shifts), carry=self.bounded(self.one())) as words:
             word = k.constant(first_word, types.u32)
             for word_index, other_word in enumerate(other_words, 1):
                 word = k.select(words.index == word_index, k.constant(other_word, types.u32), word)
             with k.range(0, 32, carry=(words.carried, word)) as bits:
                 total, remaining_bits = bits.carried
-                squared = self.carried(self.square(total))
+                squared = self.bounded(self.square(total))
                 with k.if_(remaining_bits >> 31 != 0) as branch:
-                    branch.yield_(self.carried(self.multiply(squared, a)))
+                    branch.yield_(self.bounded(self.multiply(squared, a)))
                 with branch.otherwise():
                     branch.yield_(squared)
                 bits.next((branch.results, remaining_bits << 1))
@@ -215,9 +215,9 @@ class FieldArithmetic(ABC, Generic[E]):
         if count <= 2:
             for _ in range(count):
                 a = self.square(a)
-            return self.carried(a)
-        with self.k.range(0, count, carry=self.carried(a)) as loop:
-            loop.next(self.carried(self.square(loop.carried)))
+            return self.bounded(a)
+        with self.k.range(0, count, carry=self.bounded(a)) as loop:
+            loop.next(self.bounded(self.square(loop.carried)))
         result: E = loop.results
         return result
 

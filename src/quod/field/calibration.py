@@ -90,12 +90,12 @@ def product_chain(k: Builder, x: Pointer[U64], steps: U32, *, modulus: Modulus) 
     """Multiply element 2i + 1 `steps` times by element 2i, in instance i."""
     field = prime_field(k, modulus)
     first = k.global_id() * 2
-    # `field.carried` gives an element the bounds with which a loop passes it on.
-    factor = field.carried(field.load(x, first))
-    start = field.carried(field.load(x, first + 1))
+    # `field.bounded` gives an element the bounds with which a loop passes it on.
+    factor = field.bounded(field.load(x, first))
+    start = field.bounded(field.load(x, first + 1))
     with k.range(0, steps, carry=start) as loop:
         product = loop.carried * factor
-        loop.next(field.carried(product))
+        loop.next(field.bounded(product))
     field.store(x, first + 1, loop.results)
 
 

@@ -263,7 +263,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         def body(k: Builder, a: ExtensionElement, b: ExtensionElement) -> ExtensionElement:
             return self._inlined_sums([[(a, b)]])[0]
 
-        factors = self.unify(pair, self.carried_bound)
+        factors = self.unify(pair, self.standard_bound)
         result: ExtensionElement = self.k.call(
             f"multiply.{self.modulus.name}.{self.degree}", body, *factors, key=self.extension
         )
@@ -321,7 +321,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
             return self._inlined_squares([a])[0]
 
         name = f"square.{self.modulus.name}.{self.degree}"
-        return [self.k.call(name, body, self.carried(a), key=self.extension) for a in elements]
+        return [self.k.call(name, body, self.bounded(a), key=self.extension) for a in elements]
 
     def _inlined_squares(self, elements: Sequence[ExtensionElement]) -> list[ExtensionElement]:
         if self.modulus.words == 1:
@@ -411,8 +411,8 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
     def fit_many(self, elements: Sequence[ExtensionElement]) -> list[ExtensionElement]:
         return self._elements(self.base.fit_many(self._parts(elements)))
 
-    def carried_many(self, elements: Sequence[ExtensionElement]) -> list[ExtensionElement]:
-        return self.unify(elements, self.carried_bound)
+    def bounded_many(self, elements: Sequence[ExtensionElement]) -> list[ExtensionElement]:
+        return self.unify(elements, self.standard_bound)
 
     def normalise(self, a: ExtensionElement) -> ExtensionElement:
         """Carry the limbs of all coefficients; the integers do not change."""
@@ -425,8 +425,8 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         return self._elements(self.base.unify(self._parts(elements), bound))
 
     @property
-    def carried_bound(self) -> int:
-        return self.base.carried_bound
+    def standard_bound(self) -> int:
+        return self.base.standard_bound
 
     # --- memory
 

@@ -88,8 +88,8 @@ def field_sum(
     f, i = field_arithmetic(k, spec), k.global_id()
     with k.if_(i < n):
         # The difference is 0, in the Montgomery radix of loaded elements.
-        with k.range(0, terms, carry=f.carried(f.load(a, i) - f.load(a, i))) as loop:
-            loop.next(f.carried(loop.carried + f.load(a, i + loop.index * n)))
+        with k.range(0, terms, carry=f.bounded(f.load(a, i) - f.load(a, i))) as loop:
+            loop.next(f.bounded(loop.carried + f.load(a, i + loop.index * n)))
         f.store(out, i, loop.results)
 
 

@@ -325,12 +325,12 @@ class PrimeField(FieldArithmetic[Element]):
     def _fit_many(self, elements: Sequence[Element]) -> list[Element]:
         return [self._fit(a) for a in elements]
 
-    def carried_many(self, elements: Sequence[Element]) -> list[Element]:
-        return self.unify(elements, self.carried_bound)
+    def bounded_many(self, elements: Sequence[Element]) -> list[Element]:
+        return self.unify(elements, self.standard_bound)
 
     @property
-    def carried_bound(self) -> int:
-        """The bound of carried elements: 4p, or p if 8p exceeds the native radix."""
+    def standard_bound(self) -> int:
+        """The standard bound of elements: 4p, or p if 8p exceeds the native radix."""
         return self.p * (4 if self.p << 3 <= 1 << self.native_exponent else 1)
 
     def _full_maxima(self, bound: int) -> tuple[int, ...]:

@@ -131,7 +131,7 @@ class TowerField(Fq12Arithmetic[Fq12]):
     def _bound(self) -> int:
         """Return the bound of function arguments, as large as the limbs allow."""
         base = self.fq2.base
-        bound = base.carried_bound
+        bound = base.standard_bound
         while bound < 32 * base.p and 16 * bound <= 1 << base.native_exponent:
             bound *= 2
         return bound

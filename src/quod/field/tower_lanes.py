@@ -52,7 +52,7 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         """The lane's number, emitted anew: device functions cannot use values of their callers."""
         return self.k.lane_id()
 
-    def of(self, a: Fq2, lane: Value | int) -> Fq2:
+    def from_lane(self, a: Fq2, lane: Value | int) -> Fq2:
         """Return the coefficient of another lane."""
         if isinstance(lane, int):
             lane = self.k.constant(lane, types.u32)
@@ -73,7 +73,7 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         for lane, other in enumerate(sources):
             if other != lane:
                 source = self.k.select(self.lane == lane, other, source)
-        return self.of(a, source)
+        return self.from_lane(a, source)
 
     def _times_w(self, a: Fq2, steps: int) -> Fq2:
         """a * w^steps, for 0 to 5 steps."""
@@ -97,7 +97,7 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         for lane, (a, b) in enumerate(pairs[:-1]):
             left, right = self._chosen([lane], a, left), self._chosen([lane], b, right)
         product = left * right
-        return [self.of(product, lane) for lane in range(len(pairs))]
+        return [self.from_lane(product, lane) for lane in range(len(pairs))]
 
     # --- arithmetic
 
@@ -122,7 +122,7 @@ class LaneTower(Fq12Arithmetic[Fq2]):
 
     def _multiply(self, a: Fq2, b: Fq2) -> Fq2:
         return self.fq2.sum_of_products(
-            [(self.of(a, i), self._times_w(b, i)) for i in range(_DEGREE)]
+            [(self.from_lane(a, i), self._times_w(b, i)) for i in range(_DEGREE)]
         )
 
     def square(self, a: Fq2) -> Fq2:
@@ -184,7 +184,7 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         fq2, bounded, xi = self.fq2, self.tower.bounded, self.tower.multiply_by_xi
         conjugate = self.conjugate(a)
         norm = self.multiply(a, conjugate)
-        n0, n1, n2 = (self.of(norm, lane) for lane in (0, 2, 4))
+        n0, n1, n2 = (self.from_lane(norm, lane) for lane in (0, 2, 4))
         # Lanes 0, 2 and 4 compute n0^2 - xi*n1*n2, xi*n2^2 - n0*n1 and n1^2 - n0*n2.
         base = self._chosen([0], n0, self._chosen([2], n2, n1))
         weighted_base = self._chosen([2], xi(base), base)
@@ -192,7 +192,7 @@ class LaneTower(Fq12Arithmetic[Fq2]):
         right = self._chosen([2], n1, n2)
         negated_right = -self._chosen([0], xi(right), right)
         cofactors = bounded(fq2.sum_of_products([(base, weighted_base), (left, negated_right)]))
-        t0, t1, t2 = (self.of(cofactors, lane) for lane in (0, 2, 4))
+        t0, t1, t2 = (self.from_lane(cofactors, lane) for lane in (0, 2, 4))
         determinant = bounded(fq2.sum_of_products([(n0, t0), (xi(n2), t1), (xi(n1), t2)]))
         inverse = bounded(cofactors * bounded(fq2.inverse(determinant)))
         inverse_norm = self._chosen([0, 2, 4], inverse, fq2.zero())

@@ -45,10 +45,10 @@ def signed(value: int, prime: int) -> str:
     return str(value) if value <= prime // 2 else str(value - prime)
 
 
-def constraint_text(r1cs: R1cs, shown: Constraint, names: Mapping[int, str]) -> str:
+def constraint_text(r1cs: R1cs, row: Constraint, names: Mapping[int, str]) -> str:
     """Return a readable constraint: ``(main.a - 1) * main.a = 0``; unnamed wires are ``wire 5``."""
     prime = r1cs.fr.value
-    a, b, c = (_sum(terms, names, prime) for terms in (shown.a, shown.b, shown.c))
+    a, b, c = (_sum(terms, names, prime) for terms in (row.a, row.b, row.c))
     return f"{_factor(a)} * {_factor(b)} = {c}"
 
 

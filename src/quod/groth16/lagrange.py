@@ -40,28 +40,27 @@ def lagrange_values(
     starts: the x of each instance's first element. An instance computes `batch` consecutive
         elements with one inversion.
     """
-    # `f.carried` propagates carries; `forward.carried` and `backward.carried` are loop values.
     f = prime_field(k, modulus)
     point, root, inverse_root, scale = (f.load(constants, index) for index in range(4))
     instance = k.global_id()
     begin = instance * batch
     end = k.minimum(begin + batch, count)
     with k.if_(begin < end):
-        start = (f.carried(f.load(starts, instance)), f.carried(f.one()))
+        start = (f.bounded(f.load(starts, instance)), f.bounded(f.one()))
         with k.range(begin, end, carry=start) as forward:
             # out[i] = the product of point - x over the earlier elements of the batch.
             x, product = forward.carried
             f.store(out, forward.index, product)
-            forward.next((f.carried(x * root), f.carried(product * (point - x))))
+            forward.next((f.bounded(x * root), f.bounded(product * (point - x))))
         next_x, product = forward.results
-        state = (f.carried(next_x * inverse_root), f.carried(f.inverse(product) * scale))
+        state = (f.bounded(next_x * inverse_root), f.bounded(f.inverse(product) * scale))
         # Times 1/R, the results are canonical instead of in Montgomery form.
         inverse_radix = f.constant(pow(modulus.montgomery_radix, -1, modulus.value))
         with k.range(begin, end, carry=state) as backward:
             x, inverse = backward.carried
             i = end - 1 - (backward.index - begin)
             f.store(out, i, f.load(out, i) * inverse * x * inverse_radix)
-            backward.next((f.carried(x * inverse_root), f.carried(inverse * (point - x))))
+            backward.next((f.bounded(x * inverse_root), f.bounded(inverse * (point - x))))
 
 
 @kernel

@@ -180,8 +180,7 @@ class AlgebraicHash:
 class AlgebraicChain:
     """The chain over messages of elements in one kernel; create it at the kernel's top.
 
-    Each instance has its own state, and not all instances need to call it. `f.carried` propagates
-    carries between an element's limbs; the `carried` of a loop is its loop-carried value.
+    Each instance has its own state, and not all instances need to call it.
     """
 
     is_shared = False
@@ -226,7 +225,7 @@ class AlgebraicChain:
         k, f, block = self._k, self._field, self._hash.rate * self._element_words
         last_start = max(0, words - 1) // block * block
         zero = k.constant(0, types.u32)
-        zero_element = f.carried(f.zero())
+        zero_element = f.bounded(f.zero())
         level_element = self._element([level, zero][: self._element_words])
         values = [zero_element, level_element, *[zero_element] * (self._hash.capacity - 2)]
         if last_start:
@@ -235,7 +234,7 @@ class AlgebraicChain:
             values = list(blocks.results)
         fill = (words - last_start) // self._element_words
         tag_element = f.constant(tag(DIGEST_LABEL, are_elements=True, fill=fill))
-        values[0] = f.carried(values[0] + tag_element)
+        values[0] = f.bounded(values[0] + tag_element)
         return self._words(
             self._state_after(values, load(k.constant(last_start, types.u32), words - last_start))
         )
@@ -253,7 +252,7 @@ class AlgebraicChain:
             tag_element = f.constant(tag_element)
         if blocks == 1:
             first, *upper_elements = state
-            return self._state_after([f.carried(first + tag_element), *upper_elements], message)
+            return self._state_after([f.bounded(first + tag_element), *upper_elements], message)
         zero = k.constant(0, types.u32)
         words = [*message, *[zero] * (blocks * block - len(message))]
         last_block = (
@@ -264,7 +263,7 @@ class AlgebraicChain:
             k.store(self._message, 0, *words[start * block : stop * block])
             with k.range(start, k.minimum(last_block + 1, stop), carry=tuple(state)) as loop:
                 first, *upper_elements = loop.carried
-                first = f.select(loop.index == last_block, f.carried(first + tag_element), first)
+                first = f.select(loop.index == last_block, f.bounded(first + tag_element), first)
                 block_words = k.load(self._message, (loop.index - start) * block, block)
                 loop.next(tuple(self._state_after([first, *upper_elements], block_words)))
             state = list(loop.results)
@@ -272,7 +271,7 @@ class AlgebraicChain:
 
     def _state_after(self, state: Sequence[Any], block: Sequence[Value]) -> list[Any]:
         values = self._elements(block)
-        zeros = [self._field.carried(self._field.zero())] * (self._hash.rate - len(values))
+        zeros = [self._field.bounded(self._field.zero())] * (self._hash.rate - len(values))
         return self._permutation([*state, *values, *zeros])[: self._hash.capacity]
 
     def _elements(self, words: Sequence[Value]) -> list[Any]:
@@ -289,7 +288,7 @@ class AlgebraicChain:
             low, high = words
             words = [low.cast(types.u64) | (high.cast(types.u64) << 32)]
         element = f.from_words(tuple(words))
-        return f.carried(element if self._radix == 1 else element * self._radix)
+        return f.bounded(element if self._radix == 1 else element * self._radix)
 
     def _words(self, values: Sequence[Any]) -> Words:
         return tuple(word for value in values for word in message_words(self._field, value))

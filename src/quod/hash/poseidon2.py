@@ -129,39 +129,39 @@ class Poseidon2:
 
     def _power(self, value: Any) -> Any:
         f, exponent = self.field, self._parameters.exponent
-        value = f.carried(value)
-        square = f.carried(f.square(value))
+        value = f.bounded(value)
+        square = f.bounded(f.square(value))
         if exponent == 3:
-            return f.carried(square * value)
-        fourth = f.carried(f.square(square))
-        return f.carried((fourth if exponent == 5 else f.carried(fourth * square)) * value)
+            return f.bounded(square * value)
+        fourth = f.bounded(f.square(square))
+        return f.bounded((fourth if exponent == 5 else f.bounded(fourth * square)) * value)
 
     def _external(self, state: Sequence[Any]) -> list[Any]:
-        carried = self.field.carried
+        bounded = self.field.bounded
         mixed: list[Any] = []
         for index in range(0, len(state), 4):
             block = state[index : index + 4]
             a, b, c, d = block
-            total = carried(carried(a + b) + carried(c + d))
+            total = bounded(bounded(a + b) + bounded(c + d))
             mixed += [
-                carried(carried(total + entry) + carried(after + after))
+                bounded(bounded(total + entry) + bounded(after + after))
                 for entry, after in zip(block, (b, c, d, a), strict=True)
             ]
         totals = [self._sum(mixed[index::4]) for index in range(4)]
-        return [carried(value + totals[index % 4]) for index, value in enumerate(mixed)]
+        return [bounded(value + totals[index % 4]) for index, value in enumerate(mixed)]
 
     def _internal(self, state: Sequence[Any]) -> list[Any]:
-        carried, total = self.field.carried, self._sum(state)
+        bounded, total = self.field.bounded, self._sum(state)
         return [
-            carried(total + carried(value * weight))
+            bounded(total + bounded(value * weight))
             for value, weight in zip(state, self._parameters.diagonal, strict=True)
         ]
 
     def _sum(self, values: Sequence[Any]) -> Any:
-        carried, parts = self.field.carried, list(values)
+        bounded, parts = self.field.bounded, list(values)
         while len(parts) > 1:
             pairs = zip(parts[::2], parts[1::2], strict=True)
-            parts = [carried(a + b) for a, b in pairs]
+            parts = [bounded(a + b) for a, b in pairs]
         return parts[0]
 
 

@@ -48,16 +48,16 @@ def row_denominators(
     with k.if_(i < n):
         column, row = i >> log2_size, i & ((k.constant(1, u32) << log2_size) - 1)
         with k.if_(column < columns) as branch:
-            start = f.carried(f.load(challenges, 0))
+            start = f.bounded(f.load(challenges, 0))
             with k.range(0, width, carry=start) as loop:
                 array = (loop.index * columns + column).cast(u64)
                 index = array * pitch.cast(u64) + row.cast(u64)
                 power = f.load(challenges, loop.index + 1)
                 term = mixed.multiply(mixed.base.load(parts, index), power)
-                loop.next(f.carried(loop.carried - term))
+                loop.next(f.bounded(loop.carried - term))
             branch.yield_(loop.results)
         with branch.otherwise():
-            branch.yield_(f.carried(f.one()))
+            branch.yield_(f.bounded(f.one()))
         f.store(level, first + i.cast(u64), branch.results)
 
 
@@ -69,7 +69,7 @@ def embedded_numerators(
     """Set level[first + i] = numerators[i], elements of the prime field, for i < n."""
     mixed, i = MixedField(k, field), k.global_id()
     with k.if_(i < n):
-        element = mixed.embedded(mixed.base.carried(mixed.base.load(numerators, i)))
+        element = mixed.embedded(mixed.base.bounded(mixed.base.load(numerators, i)))
         mixed.extended.store(level, first + i.cast(u64), element)
 
 
@@ -96,7 +96,7 @@ def add_fractions(
         size = n.cast(u64)
 
         def load(block: int) -> Any:
-            return f.carried(f.load(above, from_first + size * block + i.cast(u64)))
+            return f.bounded(f.load(above, from_first + size * block + i.cast(u64)))
 
         if has_numerators:
             n0, n1, d0, d1 = (load(block) for block in range(4))
@@ -124,9 +124,9 @@ def add_shifted(
     f = mixed.extended
     with k.if_(i < n):
         size = n.cast(u64)
-        shift_value = f.carried(f.load(shift, 0))
+        shift_value = f.bounded(f.load(shift, 0))
         d0, d1 = (
-            f.carried(
+            f.bounded(
                 shift_value - mixed.embedded(mixed.base.load(values, i.cast(u64) + size * side))
             )
             for side in range(2)
@@ -190,34 +190,34 @@ def next_layer(
     for count in form.counts:
         start = sum(map(len, tree_values))
         values_of_tree = [
-            f.carried(f.load(values, first_value + start + index)) for index in range(count)
+            f.bounded(f.load(values, first_value + start + index)) for index in range(count)
         ]
         if form.was_shifted and not tree_values:
-            values_of_tree = [f.carried(f.load(shift, 0) - element) for element in values_of_tree]
+            values_of_tree = [f.bounded(f.load(shift, 0) - element) for element in values_of_tree]
         for element in values_of_tree:
             message += message_words(f, element)
         tree_values.append(values_of_tree)
     # Every instance computes the whole step, and one instance stores the results.
     state = chain.absorbed(previous_progress.state(chain), Label.VALUES, message)
     # The selector binds the variable that selects between the values at 0 and at 1.
-    selector = f.carried(challenge(f, field, state))
+    selector = f.bounded(challenge(f, field, state))
     state = chain.absorbed(state, Label.NEXT, ())
-    scale = f.carried(challenge(f, field, state))
+    scale = f.bounded(challenge(f, field, state))
     claims = []
     for tree in form.going:
         n0, n1, d0, d1 = tree_values[tree]
-        claims += [f.carried(low + selector * (high - low)) for low, high in ((d0, d1), (n0, n1))]
+        claims += [f.bounded(low + selector * (high - low)) for low, high in ((d0, d1), (n0, n1))]
     claim, scales = claims[0], [scale]
     for tree_claim in claims[1:]:
-        claim = f.carried(claim + scales[-1] * tree_claim)
-        scales.append(f.carried(scales[-1] * scale))
+        claim = f.bounded(claim + scales[-1] * tree_claim)
+        scales.append(f.bounded(scales[-1] * scale))
     scales.pop()
     # alpha + scale and alpha * (alpha + 2 * scale); see `quod.lookup.tree.FractionTrees`, where mu
     # is the scale.
     if form.is_shifted:
-        alpha = f.carried(f.load(shift, 0))
-        shift_plus_scale = f.carried(alpha + scale)
-        scales += [shift_plus_scale, alpha * f.carried(shift_plus_scale + scale)]
+        alpha = f.bounded(f.load(shift, 0))
+        shift_plus_scale = f.bounded(alpha + scale)
+        scales += [shift_plus_scale, alpha * f.bounded(shift_plus_scale + scale)]
     with k.range(k.local_id(), log_before, k.workgroup_size) as loop:
         f.store(point, loop.index + 1, previous_progress.challenge(loop.index))
     with k.if_(k.local_id() == 0):
@@ -236,9 +236,9 @@ def add_parts(
     """Set sums[place] to the sum of `count` partial sums. Runs in one workgroup."""
     f: Any = field_arithmetic(k, field, inlined=True)
     workgroup_sums = WorkgroupSums(k, f, 1)
-    start = f.carried(f.zero())
+    start = f.bounded(f.zero())
     with k.range(k.local_id(), count, k.workgroup_size, carry=start) as loop:
-        loop.next(f.carried(loop.carried + f.load(parts, loop.index)))
+        loop.next(f.bounded(loop.carried + f.load(parts, loop.index)))
     (total,) = workgroup_sums.totals([loop.results])
     with k.if_(k.local_id() == 0):
         f.store(sums, place, total)

@@ -249,7 +249,7 @@ class NttPlan:
                 self.modulus.bytes,
                 self.log2_size,
                 self._tuning,
-                apart=second_buffer_bytes,
+                second_buffer_bytes=second_buffer_bytes,
             )
         log_rows = self._log_rows(batch)
         tables = tables_bytes(self._cpu, self.modulus, log_rows)

@@ -64,7 +64,7 @@ def point_butterflies(
         low = i % blocks * (half * 2) + pair
         a, b = curve.load_extended(source, low), curve.load_extended(source, low + half)
         curve.store_extended(out, low, curve.add(a, b))
-        difference = curve.carried(curve.add(a, curve.negate(b)))
+        difference = curve.bounded(curve.add(a, curve.negate(b)))
         if multiply_by_factor is not None:
             difference = multiply_by_factor(difference, _row(digits, pair * stride, group))
         curve.store_extended(out, low + half, difference)

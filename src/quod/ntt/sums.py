@@ -19,23 +19,27 @@ KnownValues = list[tuple[int, int]]
 
 
 def known_values(
-    modulus: Modulus, runs: Words, *, spectrum: bool, reversed_order: bool
+    modulus: Modulus, transforms: Words, *, spectrum: bool, reversed_order: bool
 ) -> KnownValues:
     """Return the two integers of each transform that `check_transform` relates.
 
-    runs: elements in Montgomery form, uint32 of shape (batch, n, words).
+    transforms: elements in Montgomery form, uint32 of shape (batch, n, words).
     spectrum: if False, the elements are coefficients x, and the integers x[0] and x[n/2]; if True,
         they are a spectrum X, and the integers the sums of X[k] over even and over odd k.
     """
-    half = runs.shape[1] // 2
+    half = transforms.shape[1] // 2
     if not half:
-        return [(value, 0) for value in words_to_integers(modulus, runs[:, 0])]
+        return [(value, 0) for value in words_to_integers(modulus, transforms[:, 0])]
     # In bit-reversed order even indices come first, and n/2 is second.
     if not spectrum:
-        firsts = words_to_integers(modulus, runs[:, 0])
-        return list(zip(firsts, words_to_integers(modulus, runs[:, 1 if reversed_order else half])))
+        firsts = words_to_integers(modulus, transforms[:, 0])
+        return list(
+            zip(firsts, words_to_integers(modulus, transforms[:, 1 if reversed_order else half]))
+        )
     half_spectra = (
-        (runs[:, :half], runs[:, half:]) if reversed_order else (runs[:, ::2], runs[:, 1::2])
+        (transforms[:, :half], transforms[:, half:])
+        if reversed_order
+        else (transforms[:, ::2], transforms[:, 1::2])
     )
     even, odd = (
         half_spectrum.sum(axis=1, dtype=np.uint64).tolist() for half_spectrum in half_spectra
@@ -69,10 +73,10 @@ def check_transform(
 
 
 def bring_back(
-    device: AnyDevice, modulus: Modulus, buffer: Buffer, runs: Words, *,
+    device: AnyDevice, modulus: Modulus, buffer: Buffer, transforms: Words, *,
     inverse: bool, ordering: Ordering, coset: int | None, scaled: bool,
 ) -> None:  # fmt: skip
-    """Download transforms over their input `runs`, an array of shape (batch, n, words).
+    """Download results over their input `transforms`, an array of shape (batch, n, words).
 
     A changed last element shows that the transforms ran. If it is unchanged, `check_transform`
     checks the whole result. Raises DeviceError if the transforms did not run, InputError if an
@@ -83,21 +87,27 @@ def bring_back(
     # A word may equal the sentinel, but no element consists of sentinels only.
     if (last == UNWRITTEN).all():
         raise not_written(device, "a transform")
-    if (last == runs[-1, -1]).all():
-        result = unwritten(*runs.shape)
+    if (last == transforms[-1, -1]).all():
+        result = unwritten(*transforms.shape)
         device.download(buffer, result)
         values = (
-            known_values(modulus, transforms, spectrum=spectrum, reversed_order=order == "R")
-            for transforms, spectrum, order in zip(
-                (runs, result), (inverse, not inverse), ordering, strict=True
+            known_values(modulus, array, spectrum=spectrum, reversed_order=order == "R")
+            for array, spectrum, order in zip(
+                (transforms, result), (inverse, not inverse), ordering, strict=True
             )
         )
         try:
             check_transform(
-                device, modulus, runs.shape[1], *values, inverse=inverse, coset=coset, scaled=scaled
+                device,
+                modulus,
+                transforms.shape[1],
+                *values,
+                inverse=inverse,
+                coset=coset,
+                scaled=scaled,
             )
         except DeviceError:
             # The relations need not hold for integers that are not below the modulus.
-            check_canonical(modulus, runs)
+            check_canonical(modulus, transforms)
             raise
-    device.download(buffer, runs)
+    device.download(buffer, transforms)

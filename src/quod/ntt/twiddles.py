@@ -96,16 +96,16 @@ def fill_column_table(
         record = block * records + start + run.index
         offset = record * (lanes * f.limb_count) + lane
         store_limbs(k, table, offset, _table_limbs(f, run.carried))
-        run.next(f.carried(run.carried * step))
+        run.next(f.bounded(run.carried * step))
 
 
 def multiplied_by_power(
     k: Builder, f: PrimeField, value: Element, powers: Value, exponent: Value, bits: Value
 ) -> Element:
     """Return value * b**exponent for an exponent of `bits` bits; powers[2 + i] is b**(2**i)."""
-    with k.range(k.constant(0, types.u64), bits, carry=f.carried(value)) as loop:
+    with k.range(k.constant(0, types.u64), bits, carry=f.bounded(value)) as loop:
         bit_is_set = ((exponent >> loop.index) & 1) != 0
-        product = f.carried(loop.carried * f.load(powers, loop.index + 2))
+        product = f.bounded(loop.carried * f.load(powers, loop.index + 2))
         loop.next(f.select(bit_is_set, product, loop.carried))
     product_of_powers: Element = loop.results
     return product_of_powers

@@ -114,11 +114,11 @@ def replay_program(
             f.store(values, target, register_of(a) - register_of(b))
 
         def linear() -> None:
-            # `carried` gives an element the standard bounds that loops and branches require.
-            with k.range(0, b, carry=f.carried(f.constant(0))) as summed:
+            # `bounded` gives an element the standard bounds that loops and branches require.
+            with k.range(0, b, carry=f.bounded(f.constant(0))) as summed:
                 coefficient, number = k.load(program.terms, (a + summed.index) * 2, 2)
                 product = f.load(program.coefficients, coefficient) * register_of(number)
-                summed.next(f.carried(summed.carried + product))
+                summed.next(f.bounded(summed.carried + product))
             f.store(values, target, summed.results)
 
         def bit() -> None:
@@ -238,14 +238,14 @@ def failing_rows(
         sums = []
         for matrix in range(3):
             start, stop = k.load(ends, matrix * rows + row, 2)
-            # As in `replay_program`, `f.carried` gives elements the bounds that loops require.
-            with k.range(start, stop, carry=f.carried(f.constant(0))) as loop:
+            # As in `replay_program`, `f.bounded` gives elements the bounds that loops require.
+            with k.range(start, stop, carry=f.bounded(f.constant(0))) as loop:
                 (column,) = k.load(columns, loop.index)
                 (coefficient_index,) = k.load(numbers, loop.index)
                 product = f.load(coefficients, coefficient_index) * f.load(
                     witness, witness_index * wires + column
                 )
-                loop.next(f.carried(loop.carried + product))
+                loop.next(f.bounded(loop.carried + product))
             sums.append(loop.results)
         a, b, c = sums
         holds = f.is_zero(a * b - c)

@@ -28,7 +28,7 @@ class Reduced:
     def zero(self) -> Any:
         """Return an empty sum, in the form of a loop-carried value."""
         f = self._mixed.extended
-        return f.carried(f.zero())
+        return f.bounded(f.zero())
 
     def part(self, terms: Terms) -> Any:
         """Convert terms to the argument of `added`."""
@@ -36,7 +36,7 @@ class Reduced:
 
     def added(self, total: Any, part: Any) -> Any:
         """Return the sum of `total` and the result of `part`, for the loop's next iteration."""
-        return self._mixed.extended.carried(self._mixed.add(total, part))
+        return self._mixed.extended.bounded(self._mixed.add(total, part))
 
     def element(self, total: Any) -> Any:
         """Convert a sum to an element."""

@@ -71,7 +71,7 @@ def equality_pyramids(
         is_low = offset < low
         entry = k.select(is_low, offset, offset - low)
         end = k.select(is_low, log_size, log_size - log_low)
-        start = f.carried(f.one())
+        start = f.bounded(f.one())
         # The bits of an entry below its highest one are the hypercube point: the lowest bit is that
         # of the last coordinate.
         with k.while_((entry, end, start)) as loop:
@@ -79,9 +79,9 @@ def equality_pyramids(
             loop.check(remaining > 1)
             coordinate_value = f.load(points, point * log_size + coordinate - 1)
             factor = f.select(
-                (remaining & 1) != 0, f.carried(coordinate_value), f.carried(1 - coordinate_value)
+                (remaining & 1) != 0, f.bounded(coordinate_value), f.bounded(1 - coordinate_value)
             )
-            loop.next((remaining >> 1, coordinate - 1, f.carried(product * factor)))
+            loop.next((remaining >> 1, coordinate - 1, f.bounded(product * factor)))
         f.store(equality, first + i, loop.results[2])
 
 
@@ -120,6 +120,6 @@ def scaled_eq_table(f: Any, start: Any, point: Sequence[Any]) -> list[Any]:
     """Return `start` times the eq table of a point, in a kernel; first coordinate highest."""
     table = [start]
     for coordinate in point:
-        pairs = [(parent, f.carried(parent * coordinate)) for parent in table]
-        table = [entry for parent, high in pairs for entry in (f.carried(parent - high), high)]
+        pairs = [(parent, f.bounded(parent * coordinate)) for parent in table]
+        table = [entry for parent, high in pairs for entry in (f.bounded(parent - high), high)]
     return table

@@ -64,7 +64,7 @@ def finish_alone(
     is_inline = shape.field.degree == 1 and shape.field.modulus.bits <= 64
 
     def fold_pair(_: Builder, low: Any, high: Any, challenge: Any) -> Any:
-        return f.carried(fold(mixed, low, high, challenge))
+        return f.bounded(fold(mixed, low, high, challenge))
 
     def add_summand(
         _: Builder, totals: Sequence[Any], corners: list[list[Any]], weight: Any, at_one: Any,
@@ -103,7 +103,7 @@ def finish_alone(
 
     def workgroup_sums(results: Sequence[Any]) -> tuple[Any, ...]:
         return tuple(
-            map(f.carried, final.sums.totals([accumulator.element(total) for total in results]))
+            map(f.bounded, final.sums.totals([accumulator.element(total) for total in results]))
         )
 
     def sum_over(count: Value, add: Callable[[Sequence[Any], Value], tuple[Any, ...]]) -> list[Any]:
@@ -179,7 +179,7 @@ def finish_alone(
         with k.if_(local == 0):
             final.sent.set_message(round_number, message)
             progress.set_challenge(round_number, challenge)
-        return state, f.carried(end.at(coefficients, challenge)), challenge
+        return state, f.bounded(end.at(coefficients, challenge)), challenge
 
     state, claim, first_round, count = (
         progress.state(end.chain),

@@ -87,7 +87,7 @@ def finish_sumcheck(
         coefficients = end.coefficients(totals, claim, final.weights, round_number)
         message = end.message(coefficients)
         state, challenge = end.absorbed(state, message)
-        claim = f.carried(end.at(coefficients, challenge))
+        claim = f.bounded(end.at(coefficients, challenge))
         with k.if_(local == 0):
             final.sent.set_message(round_number, message)
             progress.set_challenge(round_number, challenge)

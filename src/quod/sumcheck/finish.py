@@ -43,8 +43,8 @@ class RoundEnd:
             coordinate, inverse = weights.coordinate(round_number), weights.inverse(round_number)
             # The claim is (1 - w) * t(0) + w * t(1). It gives t(1), or t(0) = claim if w is 0.
             at_one = f.is_zero(coordinate)
-            value_from_claim = f.carried((claim - (1 - coordinate) * first) * inverse)
-            first, claim = f.carried(first), f.carried(claim)
+            value_from_claim = f.bounded((claim - (1 - coordinate) * first) * inverse)
+            first, claim = f.bounded(first), f.bounded(claim)
             value_at_zero, value_at_one = (
                 f.select(at_one, claim, first),
                 f.select(at_one, first, value_from_claim),
@@ -52,7 +52,7 @@ class RoundEnd:
         else:
             value_at_zero, value_at_one = first, claim - first
         return self.all_coefficients(
-            [f.carried(value) for value in (value_at_zero, value_at_one, *others)]
+            [f.bounded(value) for value in (value_at_zero, value_at_one, *others)]
         )
 
     def first_of_two(
@@ -64,9 +64,9 @@ class RoundEnd:
         """
         f = self._f
         if not self._shape.has_point:
-            return self.all_coefficients([f.carried(row[0] + row[1]) for row in grid])
+            return self.all_coefficients([f.bounded(row[0] + row[1]) for row in grid])
         coordinate = weights.coordinate(round_number + 1)
-        sums = [f.carried(row[0] + coordinate * (row[1] - row[0])) for row in grid]
+        sums = [f.bounded(row[0] + coordinate * (row[1] - row[0])) for row in grid]
         return self.all_coefficients(sums)
 
     def second_of_two(self, grid: Sequence[Sequence[Any]], challenge: Any) -> list[Any]:
@@ -92,8 +92,8 @@ class RoundEnd:
         products = [value * weight for weight, value in zip(row, values, strict=True) if weight]
         total = products[0]
         for product in products[1:]:
-            total = self._f.carried(total + product)
-        return self._f.carried(total)
+            total = self._f.bounded(total + product)
+        return self._f.bounded(total)
 
     def message(self, coefficients: Sequence[Any]) -> Words:
         """Return a round's message: all coefficients but the first, which the claim determines."""
@@ -105,13 +105,13 @@ class RoundEnd:
     def absorbed(self, state: Words, message: Words) -> tuple[Words, Any]:
         """Absorb a message; return the state and the challenge."""
         state = self.chain.absorbed(state, Label.ROUND, message)
-        return state, self._f.carried(challenge(self._f, self._shape.field, state))
+        return state, self._f.bounded(challenge(self._f, self._shape.field, state))
 
     def at(self, coefficients: Sequence[Any], challenge: Any) -> Any:
         """Return the value at a challenge of a polynomial without eq's factor: the next claim."""
         *lower, total = coefficients
         for coefficient in reversed(lower):
-            total = self._f.carried(total * challenge + coefficient)
+            total = self._f.bounded(total * challenge + coefficient)
         return total
 
 
@@ -186,7 +186,7 @@ def added_parts(
     """
     k = f.k
     starts = [(first + value) * groups_each for value in range(values)]
-    zeros = tuple(f.carried(f.zero()) for _ in starts)
+    zeros = tuple(f.bounded(f.zero()) for _ in starts)
     with k.range(0, groups_each, k.workgroup_size * at_once, carry=zeros) as loop:
         # All loads come before the first addition, so that their latencies overlap.
         part_rows = []
@@ -195,7 +195,7 @@ def added_parts(
             part_rows.append([_part(f, partial, start, index, groups_each) for start in starts])
         totals = loop.carried
         for row in part_rows:
-            totals = tuple(f.carried(a + b) for a, b in zip(totals, row, strict=True))
+            totals = tuple(f.bounded(a + b) for a, b in zip(totals, row, strict=True))
         loop.next(totals)
     return list(loop.results)
 
@@ -204,4 +204,4 @@ def _part(f: Any, partial: Value, start: Value, index: Value, count: Value) -> A
     """Load partial sum `index` of a value, or 0 if `index` is not below `count`."""
     k = f.k
     element = f.load(partial, start + k.minimum(index, count - 1))
-    return f.select(index < count, f.carried(element), f.carried(f.zero()))
+    return f.select(index < count, f.bounded(element), f.bounded(f.zero()))

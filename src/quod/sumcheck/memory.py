@@ -11,8 +11,7 @@ of the field of challenges, except the states of transcripts.
 
 The classes compute offsets, in elements unless they say words. Their parameters: `f` is the field
 in the kernel, `memory` the buffer, `batch` the number of sumchecks, `number` the index of one of
-them, and `log_size` its number of variables. `f.carried` propagates carries between an element's
-limbs, which loops and stores require.
+them, and `log_size` its number of variables.
 """
 
 from __future__ import annotations
@@ -45,14 +44,14 @@ class ProverState:
 
     def claim(self) -> Any:
         """Load the current claim."""
-        return self._f.carried(self._f.load(self._memory, self._number))
+        return self._f.bounded(self._f.load(self._memory, self._number))
 
     def set_claim(self, claim: Any) -> None:
         self._f.store(self._memory, self._number, claim)
 
     def challenge(self, round_number: Value) -> Any:
         """Load the challenge of a round."""
-        return self._f.carried(self._f.load(self._memory, self._first_challenge + round_number))
+        return self._f.bounded(self._f.load(self._memory, self._first_challenge + round_number))
 
     def set_challenge(self, round_number: Value, challenge: Any) -> None:
         self._f.store(self._memory, self._first_challenge + round_number, challenge)
@@ -102,10 +101,10 @@ class PointCoordinates:
         self._first = number * log_size
 
     def coordinate(self, variable: Value) -> Any:
-        return self._f.carried(self._f.load(self._memory, 2 * (self._first + variable)))
+        return self._f.bounded(self._f.load(self._memory, 2 * (self._first + variable)))
 
     def inverse(self, variable: Value) -> Any:
-        return self._f.carried(self._f.load(self._memory, 2 * (self._first + variable) + 1))
+        return self._f.bounded(self._f.load(self._memory, 2 * (self._first + variable) + 1))
 
 
 class TermCoefficients:
@@ -129,5 +128,5 @@ class TermCoefficients:
             return [None] * len(shape.polynomial.terms)
         first = TermCoefficients.offset(shape.has_point, sizes.batch, sizes.log_size, sizes.log_low)
         start = number * count + first
-        scales = [f.carried(f.load(memory, start + index)) for index in range(count)]
+        scales = [f.bounded(f.load(memory, start + index)) for index in range(count)]
         return [None if index is None else scales[index] for index in shape.scales]

@@ -75,7 +75,7 @@ def fold_all(mixed: MixedField, entries: list[Any], challenges: Sequence[Any]) -
     for challenge in challenges:
         half = len(entries) // 2
         entries = [
-            mixed.extended.carried(fold(mixed, low, high, challenge))
+            mixed.extended.bounded(fold(mixed, low, high, challenge))
             for low, high in zip(entries[:half], entries[half:], strict=True)
         ]
     return entries[0]

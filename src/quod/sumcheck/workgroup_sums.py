@@ -32,7 +32,7 @@ class WorkgroupSums:
 
         All instances must call this: it has barriers.
         """
-        elements = self._f.carried_many(elements)
+        elements = self._f.bounded_many(elements)
         if _has_shuffles(self._k.machine):
             return self._sum_by_subgroups(elements)
         return self._sum_by_halves(elements)
@@ -50,7 +50,7 @@ class WorkgroupSums:
         values_each, lanes_per_value = len(partial), 2 * distance
         while distance:
             other_lanes = [self._from_lane(element, distance) for element in partial]
-            partial = f.carried_many([a + b for a, b in zip(partial, other_lanes, strict=True)])
+            partial = f.bounded_many([a + b for a, b in zip(partial, other_lanes, strict=True)])
             distance //= 2
         if self._slots_per_value == 1:
             return [
@@ -82,7 +82,7 @@ class WorkgroupSums:
                 f.select(is_upper_lane, lower, upper),
             )
             sums.append(kept + self._from_lane(outgoing, distance))
-        return list(f.carried_many(sums))
+        return list(f.bounded_many(sums))
 
     def _broadcast(self, element: Any, lane: int) -> Any:
         """Broadcast the element of a lane to all lanes."""
@@ -121,8 +121,8 @@ class WorkgroupSums:
         f, total = self._f, None
         for index in range(count):
             element = f.load(self._shared, value * self._slots_per_value + index)
-            total = element if total is None else f.carried(total + element)
-        return f.carried(total)
+            total = element if total is None else f.bounded(total + element)
+        return f.bounded(total)
 
 
 def _has_shuffles(machine: Machine) -> bool:

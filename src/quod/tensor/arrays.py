@@ -96,7 +96,7 @@ def floats8(device: AnyDevice, name: str, value: Given, element: Type | None) ->
     return described
 
 
-def sums(device: AnyDevice, name: str, value: Given) -> Tensor:
+def result_tensor(device: AnyDevice, name: str, value: Given) -> Tensor:
     """Return a tensor of int32, f32, f16 or bf16; errors as in `tensor`."""
     return _described(
         device, name, value, lambda dtype: i32 if dtype == np.int32 else _element(dtype),
@@ -237,7 +237,7 @@ def of_shape(
     return _check_fits(tensor(device, name, value), model, shape)
 
 
-def of_numbers(device: AnyDevice, name: str, value: Given, shape: tuple[int, ...]) -> Tensor:
+def float32_tensor(device: AnyDevice, name: str, value: Given, shape: tuple[int, ...]) -> Tensor:
     """Return an f32 tensor of a given shape; InputError if it differs."""
     numbers_tensor = tensor(device, name, value)
     if numbers_tensor.element is not f32 or numbers_tensor.shape != shape:
@@ -245,7 +245,7 @@ def of_numbers(device: AnyDevice, name: str, value: Given, shape: tuple[int, ...
     return numbers_tensor
 
 
-def places_of_shape(device: AnyDevice, name: str, value: Given, shape: tuple[int, ...]) -> Tensor:
+def indices_of_shape(device: AnyDevice, name: str, value: Given, shape: tuple[int, ...]) -> Tensor:
     """Return an int32 or uint32 tensor of a given shape; InputError if it differs."""
     index_tensor = indices(device, name, value)
     if index_tensor.shape != shape:
@@ -304,7 +304,9 @@ def shaped(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int, 
     return _allocate(device, model, shape, model.dtype) if make is None else make(shape)
 
 
-def numbers(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
+def float32_memory(
+    device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int, ...]
+) -> Any:
     """Allocate an f32 result on the side of `model`, host or device; see `result`."""
     make = _maker(argument)
     if make is not None and model.element is f32:
@@ -314,7 +316,7 @@ def numbers(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int,
     return _allocate(device, model, shape, np.dtype(np.float32))
 
 
-def integers(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
+def int32_memory(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
     """Allocate an int32 result on the side of `model`, host or device; see `result`."""
     make = _maker(argument)
     if make is not None and hasattr(argument, "int"):
@@ -363,14 +365,14 @@ def view(operand: Tensor, shape: tuple[int, ...]) -> Any:
     return reshaped
 
 
-def results(whose: str, number: int, out: object) -> None:
+def check_results(whose: str, number: int, out: object) -> None:
     """Raise InputError unless `out` is None or a tuple or list of `number` tensors."""
     if out is not None and (not isinstance(out, (tuple, list)) or len(out) != number):
         how = {2: "two", 3: "three"}[number]
         raise InputError(f"out must be {how} tensors, for {whose}, not {shown(out)}")
 
 
-def reached(device: AnyDevice, memory: Any) -> Buffer:
+def on_device(device: AnyDevice, memory: Any) -> Buffer:
     """Return memory as a buffer of the device, uploaded if needed, with a known address."""
     if isinstance(memory, Buffer) and memory.space is device.space:
         return memory

@@ -14,11 +14,11 @@ from quod.tensor.arrays import (
     Given,
     Tensor,
     check_apart,
+    check_results,
     float8_memory,
+    float32_memory,
+    float32_tensor,
     floats8,
-    numbers,
-    of_numbers,
-    results,
     tensor,
 )
 from quod.tensor.elementwise.launch import launch_flat
@@ -60,14 +60,14 @@ def quantise_fp8(
     shape = source.shape[:-1] or (1,)
     shape = shape if by_rows else (1,)
     # Checks that `out` is None or a pair.
-    results("elements and scales", 2, out)
+    check_results("elements and scales", 2, out)
     first, second = out or (
-        float8_memory(device, x, source, stored), numbers(device, x, source, shape)
+        float8_memory(device, x, source, stored), float32_memory(device, x, source, shape)
     )  # fmt: skip
     out_elements = floats8(device, "out[0]", first, stored)
     if out_elements.shape != source.shape:
         raise InputError(f"out[0] must be of shape {source.shape}, not {out_elements.text}")
-    scales_tensor = of_numbers(device, "out[1]", second, shape)
+    scales_tensor = float32_tensor(device, "out[1]", second, shape)
     check_apart(out_elements, source, scales_tensor)
     check_apart(scales_tensor, source, out_elements)
     memory = [source.memory, out_elements.memory, scales_tensor.memory]
@@ -88,7 +88,7 @@ def _scale_of_all(device: AnyDevice, x: Tensor, scale: Tensor, greatest: float) 
     """Store the largest absolute value of all elements, divided by `greatest`."""
     magnitudes = x
     if x.rows > 1:
-        magnitudes = tensor(device, "x", numbers(device, x.memory, x, (x.rows,)))
+        magnitudes = tensor(device, "x", float32_memory(device, x.memory, x, (x.rows,)))
         kernel = LARGEST_OF_ROWS[x.element]
         launch_rows(device, kernel, x, (), [x.memory, magnitudes.memory], divisor=1.0)
     kernel = LARGEST_OF_ROWS[magnitudes.element]
@@ -113,9 +113,9 @@ def dequantise_fp8(
     source = floats8(device, "x", x, named)
     shape = source.shape[:-1] or (1,)
     single_scale = tensor(device, "scales", scales).shape == (1,)
-    scales_tensor = of_numbers(device, "scales", scales, (1,) if single_scale else shape)
+    scales_tensor = float32_tensor(device, "scales", scales, (1,) if single_scale else shape)
     if out is None:
-        out = numbers(device, x, source, source.shape)
+        out = float32_memory(device, x, source, source.shape)
     out_tensor = tensor(device, "out", out)
     if out_tensor.shape != source.shape:
         raise InputError(f"out must be of shape {source.shape}, not {out_tensor.text}")

@@ -42,11 +42,13 @@ def _quantise_rows(
 ) -> None:  # fmt: skip
     """y[r] = x[r] / scales[r]; the scale maps the largest absolute value to the type's maximum."""
     row = Row(k, element, plan, rows, width, stored=stored)
-    source = row.of(x)
+    source = row.input_pointer(x)
     scale = _largest(k, row, source) / float8.greatest(stored)
     inverse_scale = 1.0 / scale
     row.store(
-        source, row.into(y), lambda access: [value * inverse_scale for value in access.values]
+        source,
+        row.output_pointer(y),
+        lambda access: [value * inverse_scale for value in access.values],
     )
     row.put(scales, scale)
 
@@ -57,7 +59,7 @@ def _largest_of_rows(
 ) -> None:  # fmt: skip
     """sizes[r] = max(abs(x[r])) / divisor."""
     row = Row(k, element, plan, rows, width)
-    row.put(sizes, _largest(k, row, row.of(x)) / divisor)
+    row.put(sizes, _largest(k, row, row.input_pointer(x)) / divisor)
 
 
 def _dequantise_rows(
@@ -66,8 +68,10 @@ def _dequantise_rows(
 ) -> None:  # fmt: skip
     """y[r] = x[r] * scales[r], or x[r] * scales[0] with `single_scale`."""
     row = Row(k, fp8, plan, rows, width, stored=element)
-    source, scale = row.of(x), scales[0] if single_scale else row.own(scales)
-    row.store(source, row.into(y), lambda access: [value * scale for value in access.values])
+    source, scale = row.input_pointer(x), scales[0] if single_scale else row.own(scales)
+    row.store(
+        source, row.output_pointer(y), lambda access: [value * scale for value in access.values]
+    )
 
 
 def _quantise_elements(k: Builder, scale: Value, x: Value) -> list[Value]:
@@ -105,7 +109,7 @@ LARGEST_OF_ROWS = {
     element: row_kernel(_largest_of_rows, element, [], "x", {"sizes": f32}) for element in TYPES
 }
 
-_PLAN = partial(RowPlan, lanes=8, threads=8, batch=2, whole=True)
+_PLAN = partial(RowPlan, lanes=8, threads=8, batch=2, single_step=True)
 register(
     "tensor.quantise_rows_bf16_e4m3", QUANTISE_ROWS[bf16, e4m3], element=bf16, stored=e4m3,
     plan=_PLAN(vector=8),

@@ -26,7 +26,7 @@ RUNTIME = f"""(module
     (global.set $code (local.get $number))
     unreachable)
 
-  ;; The message that lies ready: kept or only taken away.
+  ;; Takes the pending message, and stores it if $kept is 1.
   (func $take (param $kept i32) (local $char i32)
     (loop $more
       (local.set $char (call_indirect (type $next) (i32.const 0)))
@@ -55,7 +55,7 @@ GLUE = """(module
   {messages}
   (memory (export "memory") 1)
 
-  ;; The number in shared memory goes to $to; where the next one goes.
+  ;; Stores the number in shared memory to $to; returns the address after it.
   (func $store (param $to i32) (param $words i32) (result i32) (local $word i32)
     (loop $more
       (i32.store (local.get $to) (call $read (local.get $word)))

@@ -28,11 +28,11 @@ def row_sums(
     f = prime_field(k, modulus)
     row = k.global_id()
     with k.if_(row < rows):
-        # `carried` gives an element the standard bounds that loops and branches require.
-        zero = f.carried(f.zero())
+        # `bounded` gives an element the standard bounds that loops and branches require.
+        zero = f.bounded(f.zero())
         with k.range(row_ptr[row], row_ptr[row + 1], carry=zero) as loop:
             product = f.load(value, loop.index) * f.load(vector, column[loop.index])
-            loop.next(f.carried(loop.carried + product))
+            loop.next(f.bounded(loop.carried + product))
         # Integers are read as if in Montgomery form, so each factor lacks the Montgomery radix.
         f.store(out, row, loop.results * f.constant(modulus.montgomery_radix**2))
 

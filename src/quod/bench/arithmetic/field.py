@@ -57,14 +57,14 @@ def field_products(
     first = k.global_id() * (chains + 1)
     factor = field.load(x, first)
     elements = [field.load(x, first + (1 + chain)) for chain in range(chains)]
-    # `carried` gives an element the standard bounds that loops and branches require.
-    initial = tuple(field.carried(element) for element in elements)
+    # `bounded` gives an element the standard bounds that loops and branches require.
+    initial = tuple(field.bounded(element) for element in elements)
     with k.range(0, steps, carry=initial) as loop:
         if square:
             products = field.square_many(loop.carried)
         else:
             products = field.multiply_many([(element, factor) for element in loop.carried])
-        loop.next(tuple(field.carried(product) for product in products))
+        loop.next(tuple(field.bounded(product) for product in products))
     for chain, element in enumerate(loop.results):
         field.store(x, first + (1 + chain), element)
 

@@ -69,9 +69,9 @@ def study_chain(k: Builder, x: Pointer[U64], steps: U32, *, modulus: Modulus, wh
     """Apply one operation to element 2i + 1 of each instance i, `steps` times, with element 2i."""
     field = LazyLimbs(k, modulus)
     first = k.global_id() * 2
-    # `carried` gives an element the standard bounds that loops and branches require.
-    factor = field.carried(field.load(x, first))
-    start = field.carried(field.load(x, first + 1))
+    # `bounded` gives an element the standard bounds that loops and branches require.
+    factor = field.bounded(field.load(x, first))
+    start = field.bounded(field.load(x, first + 1))
     convert = field.constant(modulus.montgomery_radix)
 
     def step(element: Element) -> Element:
@@ -84,7 +84,7 @@ def study_chain(k: Builder, x: Pointer[U64], steps: U32, *, modulus: Modulus, wh
         return element * factor
 
     with k.range(0, steps, carry=start) as loop:
-        loop.next(field.carried(step(loop.carried)))
+        loop.next(field.bounded(step(loop.carried)))
     field.store(x, first + 1, loop.results)
 
 

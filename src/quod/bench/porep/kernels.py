@@ -189,13 +189,13 @@ def partition_columns(
     """
     f, i = prime_field(k, circuit.fr), k.global_id()
     rows = circuit.constraints
-    # `carried` gives an element the standard bounds that loops and branches require.
-    zero = f.carried(f.raw_constant(0, f.memory_exponent))
+    # `bounded` gives an element the standard bounds that loops and branches require.
+    zero = f.bounded(f.raw_constant(0, f.memory_exponent))
 
     def term(row: Value, exists: Value) -> Any:
         """Return the Lagrange value of a row, or zero if it does not exist."""
         within = exists & (row < rows)
-        value = f.carried(f.load(lagrange, k.select(within, row, 0), linear=True))
+        value = f.bounded(f.load(lagrange, k.select(within, row, 0), linear=True))
         return f.select(within, value, zero)
 
     with k.if_(i < count):
@@ -216,12 +216,12 @@ def partition_columns(
         output_term = term(
             offset_wire - circuit.width, is_internal & (offset_wire >= circuit.width)
         )
-        doubled = f.carried(x_sum + x_sum)
-        a = f.carried(f.select(index_range.full, x_sum, doubled) + extra_sum)
+        doubled = f.bounded(x_sum + x_sum)
+        a = f.bounded(f.select(index_range.full, x_sum, doubled) + extra_sum)
         b = y_sum
-        input_sum = f.carried(f.select(index_range.full, zero, f.carried(x_sum + b)))
-        c = f.carried(f.select(index_range.full, output_term, f.carried(input_sum - output_term)))
-        input_value = f.carried(f.load(lagrange, k.select(is_input, wire, 0) + rows, linear=True))
+        input_sum = f.bounded(f.select(index_range.full, zero, f.bounded(x_sum + b)))
+        c = f.bounded(f.select(index_range.full, output_term, f.bounded(input_sum - output_term)))
+        input_value = f.bounded(f.load(lagrange, k.select(is_input, wire, 0) + rows, linear=True))
         a, b, c = (
             f.select(is_input, input_value, a),
             f.select(is_input, zero, b),
@@ -245,7 +245,7 @@ def _sum_of_y(
     row = block_row + index_range.start + preimage
     total = term(row, is_in_b)
     for repetition in range(1, B_STRIDE):
-        total = f.carried(total + term(row + size * repetition, is_in_b))
+        total = f.bounded(total + term(row + size * repetition, is_in_b))
     return total
 
 
@@ -262,7 +262,7 @@ def _sum_of_extras(
             permutation.size,
         )
         with k.range(first_index, circuit.width, permutation.size, carry=zero) as loop:
-            loop.next(f.carried(loop.carried + term(block_row + loop.index, exists)))
+            loop.next(f.bounded(loop.carried + term(block_row + loop.index, exists)))
         factor = f.constant(coefficient)
-        total = f.carried(total + factor * f.carried(loop.results))
+        total = f.bounded(total + factor * f.bounded(loop.results))
     return total

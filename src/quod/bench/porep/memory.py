@@ -17,8 +17,8 @@ from quod.msm.gpu.run.binary_scalars import BinaryScalarMsm, ScalarSplit, SplitC
 from quod.msm.gpu.run.workspace import workspace_bytes
 from quod.ntt import NttPlan
 
-TAIL = {"B2": "B", "A": "A", "B1": "B", "C": "C"}
-"""The MSMs over the witness, and the scalar split of each."""
+WITNESS_MSMS = {"B2": "B", "A": "A", "B1": "B", "C": "C"}
+"""The scalar split of each MSM over the witness."""
 
 # Witnesses on the device: one is copied while another is proved.
 WITNESSES = 2
@@ -63,7 +63,8 @@ class PartitionMemory:
         """The bytes of the workspace shared by the MSMs over the witness."""
         rooms = self.rooms
         return max(
-            self.sums(name, rooms[split_name]).workspace_bytes for name, split_name in TAIL.items()
+            self.sums(name, rooms[split_name]).workspace_bytes
+            for name, split_name in WITNESS_MSMS.items()
         )
 
     @cached_property
@@ -73,7 +74,9 @@ class PartitionMemory:
         element, domain = circuit.fr.bytes, 1 << circuit.log2_domain
         transforms = NttPlan(device, circuit.fr, circuit.log2_domain, family="snarkjs")
         tables = _DIRECTIONS * transforms.peak_bytes(batch=3, ordering="NR")
-        base_counts = {split_name: counts(circuit)[name][1] for name, split_name in TAIL.items()}
+        base_counts = {
+            split_name: counts(circuit)[name][1] for name, split_name in WITNESS_MSMS.items()
+        }
         return {
             **{f"bases {name}": nbytes for name, nbytes in base_bytes(circuit).items()},
             "matrices A and B": PartitionMatrix.bytes_of(circuit),

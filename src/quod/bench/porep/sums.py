@@ -18,7 +18,7 @@ import numpy as np
 from quod.bench.porep.bases import counts, group_of
 from quod.bench.porep.circuit import WIRES_BEFORE_BLOCKS, PartitionCircuit
 from quod.bench.porep.matrix import PartitionMatrix
-from quod.bench.porep.memory import TAIL, WITNESSES, PartitionMemory
+from quod.bench.porep.memory import WITNESS_MSMS, WITNESSES, PartitionMemory
 from quod.bench.porep.points import PartitionSum, wires_of_b
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
@@ -47,7 +47,7 @@ _EARLY = ("B2", "A", "B1")
 
 
 @frozen(eq=False)
-class _Tail:
+class _WitnessMsms:
     """The recorded MSMs over the witness, for given capacities of scalars other than 0 and 1."""
 
     recording: Recording
@@ -72,7 +72,7 @@ class PartitionSums:
             matrix = PartitionMatrix.build(device, circuit)
             self.quotient = Quotient(device, fr, circuit.log2_domain, matrix)
         with timeline.stage("infinite bases"):
-            self.masks = {split_name: self._mask(name) for name, split_name in TAIL.items()}
+            self.masks = {split_name: self._mask(name) for name, split_name in WITNESS_MSMS.items()}
         self.indices = wires_of_b(device, circuit)
         self.workspace = Workspace(device, memory.workspace)
         self.quotient_workspace = Workspace(device, memory.parts["workspace of MSM H"])
@@ -133,7 +133,9 @@ class _Slot:
             "C": values.slice(WIRES_BEFORE_BLOCKS * 32, values.nbytes),
         }
         self._splits = {
-            split_name: self._split(name) for name, split_name in TAIL.items() if name != "B2"
+            split_name: self._split(name)
+            for name, split_name in WITNESS_MSMS.items()
+            if name != "B2"
         }
         recording = device.stream("split").record()
         for split_name, split in self._splits.items():
@@ -141,12 +143,12 @@ class _Slot:
         self._splitting = recording.finish().recording
         self._submitted_split: SubmittedStream | None = None
         self._quotient, self._h = self._record_quotient()
-        self._tails: dict[tuple[int, ...], _Tail] = {}
-        self._tail: _Tail | None = None
+        self._recorded_msms: dict[tuple[int, ...], _WitnessMsms] = {}
+        self._witness_msms: _WitnessMsms | None = None
 
     def _split(self, name: str) -> ScalarSplit:
         """Return the scalar split of an MSM over the witness."""
-        key, split_name = self._key, TAIL[name]
+        key, split_name = self._key, WITNESS_MSMS[name]
         degree, count = counts(key.circuit)[name]
         indices = key.indices if split_name == "B" else None
         return ScalarSplit(
@@ -165,18 +167,19 @@ class _Slot:
             )
         return recording.finish().recording, recorded
 
-    def _record_tail(self, capacities: dict[str, int]) -> _Tail:
+    def _record_witness_msms(self, capacities: dict[str, int]) -> _WitnessMsms:
         """Record the MSMs over the witness for given capacities of the splits."""
         key, recording = self._key, self._device.stream("tail").record()
         witness_msms = {
-            name: key.memory.sums(name, capacities[split_name]) for name, split_name in TAIL.items()
+            name: key.memory.sums(name, capacities[split_name])
+            for name, split_name in WITNESS_MSMS.items()
         }
         workspace_bytes = max(witness_msm.workspace_bytes for witness_msm in witness_msms.values())
         if workspace_bytes > key.workspace.nbytes:
             # The witness has more full values than the circuit's own.
             key.workspace = Workspace(self._device, workspace_bytes)
         recorded: dict[str, list[RecordedMsm]] = {}
-        for name, split_name in TAIL.items():
+        for name, split_name in WITNESS_MSMS.items():
             with recording.part(f"MSM {name}"):
                 recorded_msms = witness_msms[name].record(
                     recording, self._splits[split_name], self._vectors[split_name], key.bases[name],
@@ -188,17 +191,17 @@ class _Slot:
         circuit = key.circuit
         msms = tuple(msm for recorded_msms in recorded.values() for msm in recorded_msms)
         sums = PartitionSum(circuit, early), PartitionSum(circuit, late)
-        return _Tail(recording.finish().recording, msms, *sums)
+        return _WitnessMsms(recording.finish().recording, msms, *sums)
 
     @property
     def early(self) -> PartitionSum:
-        assert self._tail is not None
-        return self._tail.early
+        assert self._witness_msms is not None
+        return self._witness_msms.early
 
     @property
     def late(self) -> PartitionSum:
-        assert self._tail is not None
-        return self._tail.late
+        assert self._witness_msms is not None
+        return self._witness_msms.late
 
     def upload(self, witness: Words | Buffer, *, pinned: bool = False) -> None:
         """Upload the witness and start its splits."""
@@ -225,15 +228,17 @@ class _Slot:
             capacities = {
                 split_name: split.counts().room for split_name, split in self._splits.items()
             }
-            tail = self._tails.get(tuple(capacities.values()))
-            if tail is None:
-                tail = self._tails[tuple(capacities.values())] = self._record_tail(capacities)
-            self._tail = tail
+            capacity_values = tuple(capacities.values())
+            recorded_msms = self._recorded_msms.get(capacity_values)
+            if recorded_msms is None:
+                recorded_msms = self._record_witness_msms(capacities)
+                self._recorded_msms[capacity_values] = recorded_msms
+            self._witness_msms = recorded_msms
             # The MSM over H was prepared before its start, and may be done.
-            for msm in tail.msms:
+            for msm in recorded_msms.msms:
                 msm.reset_results()
             # Timed steps run one after the other.
-            replay(self._device, tail.recording, timeline, context).wait()
+            replay(self._device, recorded_msms.recording, timeline, context).wait()
             early_done.set(None)
             if timeline is not None:
                 running.append(replay(self._device, self._quotient, timeline, context))

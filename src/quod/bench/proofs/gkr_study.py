@@ -58,10 +58,10 @@ def _gate(
     """Return the entry to which gate i of all proofs adds, and the summand."""
     proof, gate = i // count, i % count
     first_input, second_input, output = k.load(gates, gate * 3, 3)
-    # `carried` gives an element the standard bounds that loops and branches require.
-    value = mixed.base.carried(mixed.base.load(below, (proof << log_size) + second_input))
+    # `bounded` gives an element the standard bounds that loops and branches require.
+    value = mixed.base.bounded(mixed.base.load(below, (proof << log_size) + second_input))
     weight = mixed.extended.load(weights, (proof << log_size) + output)
-    summand = mixed.extended.carried(mixed.multiply(weight, value))
+    summand = mixed.extended.bounded(mixed.multiply(weight, value))
     return (proof << log_size) + first_input, summand
 
 
@@ -89,7 +89,7 @@ def add_under_locks(
             is_locked = k.atomic_compare_exchange(locks, entry, 0, 1) == 0
             with k.if_(is_locked):
                 k.fence()
-                f.store(table, entry, f.carried(f.load(table, entry) + summand))
+                f.store(table, entry, f.bounded(f.load(table, entry) + summand))
                 k.fence()
                 k.atomic_exchange(locks, entry, 0)
             loop.next(k.select(is_locked, k.constant(0, types.u32), 1))

@@ -25,7 +25,7 @@ Change = Callable[[BodyEmitter, str, str, list[str]], str]
 """The emitter of an atomic change of an element at an address; returns the old value."""
 
 
-def _read_and(operation: str) -> Change:
+def _read_modify_write(operation: str) -> Change:
     """Make the emitter of an atomicrmw instruction."""
 
     def change(body: BodyEmitter, element: str, address: str, operands: list[str]) -> str:
@@ -109,11 +109,11 @@ def _nothing(body: BodyEmitter, op: Op) -> None:
 
 
 RULES: dict[str, Rule] = {
-    "atomic_add": _atomic(_read_and("add")),
-    "atomic_max": _atomic(_read_and("umax")),
-    "atomic_min": _atomic(_read_and("umin")),
-    "atomic_or": _atomic(_read_and("or")),
-    "atomic_exchange": _atomic(_read_and("xchg")),
+    "atomic_add": _atomic(_read_modify_write("add")),
+    "atomic_max": _atomic(_read_modify_write("umax")),
+    "atomic_min": _atomic(_read_modify_write("umin")),
+    "atomic_or": _atomic(_read_modify_write("or")),
+    "atomic_exchange": _atomic(_read_modify_write("xchg")),
     "atomic_compare_exchange": _atomic(_compare_exchange),
     "fence": _fence,
     "copy_async": _copy_async,

@@ -24,7 +24,7 @@ def _emit_nothing(body: BodyEmitter, op: Op) -> None:
     """Emit nothing: only interpreted kernels print and check assertions."""
 
 
-def tell_tiles(body: BodyEmitter) -> None:
+def emit_proxy_fence(body: BodyEmitter) -> None:
     """Emit a proxy fence, if needed: this thread's stores precede later tile copies and products.
 
     These access shared memory through the async proxy, which barriers alone do not order.
@@ -34,13 +34,13 @@ def tell_tiles(body: BodyEmitter) -> None:
 
 
 def _barrier(body: BodyEmitter, op: Op) -> None:
-    tell_tiles(body)
+    emit_proxy_fence(body)
     body.line("bar.sync 0;")
 
 
 def _named_barrier(instruction: str) -> Rule:
     def rule(body: BodyEmitter, op: Op) -> None:
-        tell_tiles(body)
+        emit_proxy_fence(body)
         body.line(f"bar.{instruction} {op.attributes['number']}, {op.attributes['count']};")
 
     return rule

@@ -10,7 +10,7 @@ import math
 
 from quod.codegen.ptx.body import BodyEmitter, Rule
 from quod.codegen.ptx.memory import address_of
-from quod.codegen.ptx.subgroups import tell_tiles
+from quod.codegen.ptx.subgroups import emit_proxy_fence
 from quod.codegen.ptx.types import register_kind
 from quod.kernel.ir.nodes import Op
 from quod.kernel.ir.value import Value
@@ -36,7 +36,7 @@ def _first_of_warp_guard(body: BodyEmitter) -> str:
 
 def _sync_warp(body: BodyEmitter) -> None:
     """Emit a warp barrier: the warp's earlier accesses precede an arrival of one thread."""
-    tell_tiles(body)
+    emit_proxy_fence(body)
     body.line("bar.warp.sync 0xffffffff;")
 
 
@@ -47,7 +47,7 @@ def _cluster_rank(body: BodyEmitter, op: Op) -> None:
 
 def _cluster_barrier(body: BodyEmitter, op: Op) -> None:
     body.require(op, _MIN_PTX_VERSION, 90)
-    tell_tiles(body)
+    emit_proxy_fence(body)
     if body.module.kernel.cluster == 1:
         body.line("bar.sync 0;")
         return
@@ -115,7 +115,7 @@ def _copy_tile(body: BodyEmitter, op: Op) -> None:
         address_of(body, *element).text()
         for element in ((target_pointer, target_index), (barrier_pointer, barrier_index))
     )
-    tell_tiles(body)
+    emit_proxy_fence(body)
     source = f"[{body.get(tensor_map)}, {{{start}}}]"
     body.line(
         f"{_first_thread_guard(body, op)} cp.async.bulk.tensor.3d.shared::cluster.global.tile"

@@ -127,8 +127,8 @@ class BodyEmitter:
                 return
         self.names[value] = self.let(text)
 
-    def name(self, value: Value) -> None:
-        """Name a value that is an inlined expression so far."""
+    def bind(self, value: Value) -> None:
+        """Bind a value that is an inlined expression so far to a `let` name."""
         if value.constant is None and self._level.get(value, LEVELS["atom"]) < LEVELS["atom"]:
             self.names[value] = self.let(self.names[value])
             self._level.pop(value)

@@ -32,7 +32,7 @@ def _index_texts(body: BodyEmitter, index: Value, count: int) -> list[str]:
         return [f"{min(int(constant) + i, _LAST_INDEX)}u" for i in range(count)]
     if count > 1:
         # Bind the index to a name, so that its expression is not repeated.
-        body.name(index)
+        body.bind(index)
     text = body.text_of(index, LEVELS["sum"])
     return [text] + [f"{text} + {i}u" for i in range(1, count)]
 

@@ -36,12 +36,12 @@ def sum_rows(
     f, base = mixed.extended, mixed.base
     workgroup_sums = WorkgroupSums(k, f, 1)
     row, lanes = k.workgroup_id(), k.workgroup_size
-    with k.range(k.local_id(), columns, lanes * unrolled, carry=f.carried(f.zero())) as loop:
+    with k.range(k.local_id(), columns, lanes * unrolled, carry=f.bounded(f.zero())) as loop:
         indices = [loop.index + lanes * part for part in range(unrolled)]
         pairs = [
             (f.load(weights, index), base.load(matrix, row * columns + index)) for index in indices
         ]
-        loop.next(f.carried(loop.carried + mixed.sum_of_products(pairs)))
+        loop.next(f.bounded(loop.carried + mixed.sum_of_products(pairs)))
     (total,) = workgroup_sums.totals([loop.results])
     with k.if_(k.local_id() == 0):
         f.store(sums, row, total * f.load(factor, 0))
@@ -61,9 +61,9 @@ def add_parts(
     f = MixedField(k, field).extended
     column = k.global_id()
     with k.if_(column < columns):
-        with k.range(0, parts, carry=f.carried(f.zero())) as loop:
+        with k.range(0, parts, carry=f.bounded(f.zero())) as loop:
             part = f.load(partial, loop.index * columns + column)
-            loop.next(f.carried(loop.carried + part))
+            loop.next(f.bounded(loop.carried + part))
         _store_message(k, message, column, message_words(f, loop.results))
 
 

@@ -113,10 +113,10 @@ class _Tile:
         weights: list[Any] = []
         for level in range(self.log_folded):
             twiddle = f.load(self.twiddles, self.node >> (level + 1))
-            factor = f.carried(
-                f.select(((tile >> level) & 1) != 0, f.carried(-twiddle), f.carried(twiddle))
+            factor = f.bounded(
+                f.select(((tile >> level) & 1) != 0, f.bounded(-twiddle), f.bounded(twiddle))
             )
-            weights += [factor, *(f.carried(weight * factor) for weight in weights)]
+            weights += [factor, *(f.bounded(weight * factor) for weight in weights)]
         return weights
 
     def _step(self, start: int, levels: int, read: Callable[[Value], Any]) -> None:

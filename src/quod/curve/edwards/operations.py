@@ -87,7 +87,7 @@ def edwards_multiply(
             point = law.load(points, i)
             with k.range(0, size, carry=law.neutral()) as filling:
                 table.store(filling.index, filling.carried)
-                filling.next(law.carried(law.add(filling.carried, point)))
+                filling.next(law.bounded(law.add(filling.carried, point)))
         with k.range(0, scalar_words * digits_per_word, carry=law.neutral()) as loop:
             digit_index = (scalar_words * digits_per_word - 1) - loop.index
             word = scalars[
@@ -99,12 +99,12 @@ def edwards_multiply(
                 total = law.double(total)
             digit = (word >> shift & (size - 1)).cast(types.u32)
             if table is not None:
-                loop.next(law.carried(law.add(total, table.load(digit))))
+                loop.next(law.bounded(law.add(total, table.load(digit))))
             else:
                 with k.if_(digit != 0) as branch:
-                    branch.yield_(law.carried(law.add(total, law.load(points, i))))
+                    branch.yield_(law.bounded(law.add(total, law.load(points, i))))
                 with branch.otherwise():
-                    branch.yield_(law.carried(total))
+                    branch.yield_(law.bounded(total))
                 loop.next(branch.results)
         law.store(out, i, loop.results)
 

@@ -66,24 +66,24 @@ class EdwardsArithmetic:
         f = self.field
         element_index = self.k.operand(index, types.u64).cast(types.u64) * 2
         x, y = f.load(pointer, element_index), f.load(pointer, element_index + 1)
-        return self.carried(EdwardsPoint(x, y, f.one(), x * y))
+        return self.bounded(EdwardsPoint(x, y, f.one(), x * y))
 
     def store(self, pointer: Value, index: Operand, p: EdwardsPoint) -> None:
         """Store a point in affine form; costs one inversion."""
         f = self.field
-        inverse = f.inverse(f.carried(p.z))
+        inverse = f.inverse(f.bounded(p.z))
         element_index = self.k.operand(index, types.u64).cast(types.u64) * 2
         f.store(pointer, element_index, p.x * inverse)
         f.store(pointer, element_index + 1, p.y * inverse)
 
-    def carried(self, p: EdwardsPoint) -> EdwardsPoint:
+    def bounded(self, p: EdwardsPoint) -> EdwardsPoint:
         """Return the point with standard bounds, as loops and branches need them."""
-        return EdwardsPoint(*(self.field.carried(part) for part in (p.x, p.y, p.z, p.t)))
+        return EdwardsPoint(*(self.field.bounded(part) for part in (p.x, p.y, p.z, p.t)))
 
     def neutral(self) -> EdwardsPoint:
         """Return the neutral element, (0, 1)."""
         f = self.field
-        return self.carried(EdwardsPoint(f.zero(), f.one(), f.one(), f.zero()))
+        return self.bounded(EdwardsPoint(f.zero(), f.one(), f.one(), f.zero()))
 
     def equal(self, p: EdwardsPoint, q: EdwardsPoint) -> Value:
         """Return whether two points are equal."""
@@ -93,14 +93,14 @@ class EdwardsArithmetic:
     def add(self, p: EdwardsPoint, q: EdwardsPoint) -> EdwardsPoint:
         """p + q."""
         result: EdwardsPoint = self.k.call(
-            f"add.{self.curve.name}", self._add, self.carried(p), self.carried(q), key=self.curve
+            f"add.{self.curve.name}", self._add, self.bounded(p), self.bounded(q), key=self.curve
         )
         return result
 
     def double(self, p: EdwardsPoint) -> EdwardsPoint:
         """2p."""
         result: EdwardsPoint = self.k.call(
-            f"double.{self.curve.name}", self._double, self.carried(p), key=self.curve
+            f"double.{self.curve.name}", self._double, self.bounded(p), key=self.curve
         )
         return result
 
@@ -118,7 +118,7 @@ class EdwardsArithmetic:
             return doubled(self.field, p)
         f = self.field
         a, b, c = f.square(p.x), f.square(p.y), f.square(p.z)
-        e, scaled = f.square(p.x + p.y) - a - b, f.carried(self.a_times(a))
+        e, scaled = f.square(p.x + p.y) - a - b, f.bounded(self.a_times(a))
         g = scaled + b
         return EdwardsPoint(*completed(f, e, g - (c + c), g, scaled - b))
 
@@ -131,7 +131,7 @@ def completed(
     field: PrimeField, e: Element, f: Element, g: Element, h: Element
 ) -> tuple[Element, ...]:
     """Return X, Y, Z and T of the point (e/g, h/f), with standard bounds."""
-    return tuple(field.carried(product) for product in (e * f, g * h, f * g, e * h))
+    return tuple(field.bounded(product) for product in (e * f, g * h, f * g, e * h))
 
 
 def added(field: PrimeField, p: EdwardsPoint, q: EdwardsPoint, d: int) -> EdwardsPoint:

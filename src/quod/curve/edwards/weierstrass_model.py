@@ -115,8 +115,8 @@ def edwards_to_model(
     def denominator(point: tuple[Element, Element, Value]) -> Element:
         """Return x*(1 - y), or 1 where x is zero."""
         x, y, x_is_zero = point
-        # `carried` gives both values the bounds that a select needs.
-        return f.select(x_is_zero, f.carried(one), f.carried(x * (one - y)))
+        # `bounded` gives both values the bounds that a select needs.
+        return f.select(x_is_zero, f.bounded(one), f.bounded(x * (one - y)))
 
     def store(index: Value, point: tuple[Element, Element, Value], inverse: Element) -> None:
         point_index, (x, y, x_is_zero) = index.cast(types.u64), point

@@ -32,7 +32,7 @@ def square_root_candidates(
     """out[i] = a[i]**((p + 1)/4): a square root of a[i], if it has one and p is 3 modulo 4."""
     f, i = prime_field(k, modulus), k.global_id()
     with k.if_(i < n):
-        f.store(out, i, f.power(f.carried(f.load(a, i)), (modulus.value + 1) // 4))
+        f.store(out, i, f.power(f.bounded(f.load(a, i)), (modulus.value + 1) // 4))
 
 
 def square_roots(device: AnyDevice, modulus: Modulus, integers: Sequence[int]) -> list[int | None]:

@@ -28,11 +28,11 @@ def curve_ordinates(
     """ys[i] = a y of the curve at xs[i] if has_root[i] = 1; has_root[i] = 0 if there is none."""
     f, i = prime_field(k, group.coordinates), k.global_id()
     with k.if_(i < n):
-        x = f.carried(f.load(xs, i))
-        right_side = f.carried(
+        x = f.bounded(f.load(xs, i))
+        right_side = f.bounded(
             plus_a_times(f, group, f.square(x) * x, x) + f.constant(group.parameters.b)
         )
-        y = f.carried(f.power(right_side, (group.coordinates.value + 1) // 4))
+        y = f.bounded(f.power(right_side, (group.coordinates.value + 1) // 4))
         f.store(ys, i, y)
         has_root[i] = k.select(f.is_zero(f.square(y) - right_side), k.constant(1, types.u32), 0)
 

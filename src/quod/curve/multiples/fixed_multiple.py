@@ -40,7 +40,7 @@ class FixedMultiple:
         self._law = JacobianArithmetic(k, curve.group)
         self._parts = scalar_decomposition(curve.group)
         self._scanned = scanned
-        one = curve.field.carried(curve.field.one())
+        one = curve.field.bounded(curve.field.one())
         values, _, self._rebuild = flatten((one, one, one))
         self._values_per_row = len(values)
         self._memory = k.private(values[0].type, _ROWS * self._values_per_row)
@@ -51,7 +51,7 @@ class FixedMultiple:
         f = curve.field
         scale = self._fill(point)
         words = [self._aligned(part) for part in digits]
-        one, zero = f.carried(f.one()), f.carried(f.zero())
+        one, zero = f.bounded(f.one()), f.bounded(f.zero())
         initial = (one, one, zero), k.constant(True, types.bool_), words
         with k.range(0, parts.digits, carry=initial) as loop:
             total, infinite, words = loop.carried
@@ -63,7 +63,7 @@ class FixedMultiple:
                 negative = stored_digit < _ROWS
                 magnitude = k.select(negative, _ROWS - stored_digit, stored_digit - _ROWS)
                 x, y = self._apply_endomorphism(self._entry(magnitude), part_index)
-                entry = x, f.select(negative, f.carried(-y), y)
+                entry = x, f.select(negative, f.bounded(-y), y)
                 added = law.add_affine(total, entry)
                 first_entry = (*entry, one)
                 is_zero = magnitude == 0
@@ -72,11 +72,11 @@ class FixedMultiple:
                     for previous, single, summed in zip(total, first_entry, added, strict=True)
                 )
                 infinite = infinite & is_zero
-            loop.next((law.carried(total), infinite, [self._shifted(part) for part in words]))
+            loop.next((law.bounded(total), infinite, [self._shifted(part) for part in words]))
         (x, y, z), infinite, _ = loop.results
-        z = f.carried(z * scale)
-        zz = f.carried(f.square(z))
-        return curve.carried(
+        z = f.bounded(z * scale)
+        zz = f.bounded(f.square(z))
+        return curve.bounded(
             ExtendedPoint(x, y, zz, zz * z, infinite | point.infinity)
         )  # fmt: skip
 
@@ -86,29 +86,29 @@ class FixedMultiple:
         The coordinates of the table are x*u^2 and y*u^3.
         """
         k, law, f = self._k, self._law, self._curve.field
-        scaled_point = law.carried((point.x * point.zz, point.y * point.zzz))
+        scaled_point = law.bounded((point.x * point.zz, point.y * point.zzz))
         # `once` and `twice`, the point and its double, have a common Z. `ratio` is its quotient by
         # the previous Z.
         twice, once, ratio = law.double_sharing((scaled_point[0], scaled_point[1]))
-        one = f.carried(f.one())
+        one = f.bounded(f.one())
         self._store(k.constant(0, types.u32), (scaled_point[0], scaled_point[1], one))
         self._store(k.constant(1, types.u32), (*twice, ratio))
-        start = twice, once, f.carried(ratio * point.zz)
+        start = twice, once, f.bounded(ratio * point.zz)
         with k.range(2, _ROWS, carry=start) as filling:
             last, once, z = filling.carried
             next_multiple, once, ratio = law.add_sharing(once, last)
             self._store(filling.index, (*next_multiple, ratio))
-            filling.next((next_multiple, once, f.carried(z * ratio)))
+            filling.next((next_multiple, once, f.bounded(z * ratio)))
         z = filling.results[2]
         # Endomorphisms of G2 conjugate coordinates, so u must be in the prime field there.
-        factor = f.carried(f.frobenius(z)) if self._parts.count > 2 else one
+        factor = f.bounded(f.frobenius(z)) if self._parts.count > 2 else one
         with k.range(0, _ROWS, carry=factor) as backward:
             row = (_ROWS - 1) - backward.index
             x, y, ratio = self._load(row)
             squared = f.square(backward.carried)
-            self._store(row, (*law.carried((x * squared, y * (squared * backward.carried))), ratio))
-            backward.next(f.carried(backward.carried * ratio))
-        return f.carried(z * factor)
+            self._store(row, (*law.bounded((x * squared, y * (squared * backward.carried))), ratio))
+            backward.next(f.bounded(backward.carried * ratio))
+        return f.bounded(z * factor)
 
     def _aligned(self, part: Sequence[Value]) -> list[Value]:
         """Return a part in 64-bit words, with the highest digit at the top of the last word."""
@@ -168,7 +168,7 @@ class FixedMultiple:
         f, parameters = self._curve.field, group.curve
         x, y = point
         if group.degree == 1:
-            return f.carried(
+            return f.bounded(
                 x * f.constant(pow(parameters.phi.beta, times, parameters.fq.value))
             ), y
         cx, cy = parameters.psi_coefficients
@@ -179,7 +179,7 @@ class FixedMultiple:
             factor_y = tower.multiply((factor_y[0], -factor_y[1] % p), cy)
         x = f.frobenius(x, times) * f.constant(factor_x)
         y = f.frobenius(y, times) * f.constant(factor_y)
-        return f.carried(x), f.carried(y)
+        return f.bounded(x), f.bounded(y)
 
 
 def loaded_digits(digits: Value, row: Value, count: int, part_words: int) -> list[list[Value]]:

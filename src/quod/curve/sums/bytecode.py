@@ -189,7 +189,7 @@ class ElementMachine:
         for part in range(self._degree):
             coefficient = words[part * size : (part + 1) * size]
             is_multiple = k.constant(False, types.bool_)
-            for multiple in range(0, self.base.carried_bound, p):
+            for multiple in range(0, self.base.standard_bound, p):
                 differences = [
                     word ^ (multiple >> (32 * word_index) & 0xFFFFFFFF)
                     for word_index, word in enumerate(coefficient)

@@ -111,7 +111,7 @@ class EdwardsSums(SumArithmetic[EdwardsPoint]):
         return self._carried(x, y, f.constant(2), t)
 
     def _carried(self, *coordinates: Element) -> Coordinates:
-        return tuple(self.field.carried(part) for part in coordinates)
+        return tuple(self.field.bounded(part) for part in coordinates)
 
     def add_base(self, total: Coordinates, base: _Base) -> Coordinates:
         x, y, z, t = total
@@ -178,7 +178,7 @@ class EdwardsSums(SumArithmetic[EdwardsPoint]):
         f, form = self.field, self.form
         inverse_s = pow(form.s, -1, f.p)
         z_minus_y = p.z - p.y
-        inverse = f.carried(f.inverse(f.carried(z_minus_y * p.x)))
+        inverse = f.bounded(f.inverse(f.bounded(z_minus_y * p.x)))
         z_plus_y = p.z + p.y
         x = z_plus_y * p.x * inverse * f.constant(inverse_s) + f.constant(form.alpha)
         y = z_plus_y * p.z * inverse * f.constant(form.scale * inverse_s)
@@ -206,29 +206,29 @@ def to_edwards(
     """
     law = EdwardsSums(k, group)
     f, form = law.field, law.form
-    one = f.carried(f.one())
+    one = f.bounded(f.one())
     s, shift = f.constant(form.s), f.constant(form.s * form.alpha)
 
     def load(index: Value) -> tuple[Element, Element]:
         """Load a point: u and y."""
         point_index = index.cast(types.u64)
         x, y = f.load(points, point_index * 2), f.load(points, point_index * 2 + 1)
-        return f.carried(x * s - shift), y
+        return f.bounded(x * s - shift), y
 
     def denominator(point: tuple[Element, Element]) -> Element:
         """Return y*(u + 1), or 1 for infinity."""
         u, y = point
         # Finite points with y = 0 have order two, so of points of odd order only infinity has it.
         is_infinite = f.words_are_zero(f.to_words(y))
-        return f.select(is_infinite, one, f.carried(y * (u + f.one())))
+        return f.select(is_infinite, one, f.bounded(y * (u + f.one())))
 
     def store(index: Value, point: tuple[Element, Element], inverse: Element) -> None:
         point_index, (u, y) = index.cast(types.u64), point
         x = u * (u + f.one()) * inverse * f.constant(form.scale * pow(form.s, -1, f.p))
         edwards_y = (u - f.one()) * y * inverse
         is_infinite = f.is_zero(y)
-        x = f.select(is_infinite, f.carried(f.zero()), f.carried(x))
-        edwards_y = f.select(is_infinite, one, f.carried(edwards_y))
+        x = f.select(is_infinite, f.bounded(f.zero()), f.bounded(x))
+        edwards_y = f.select(is_infinite, one, f.bounded(edwards_y))
         product = x * edwards_y * f.constant(2 * form.d)
         for part, element in enumerate((edwards_y - x, edwards_y + x, product)):
             f.store(out, point_index * 3 + part, element)

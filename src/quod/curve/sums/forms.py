@@ -285,7 +285,7 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
         return self._carried(base.x, base.y, one, one)
 
     def _carried(self, *coordinates: CoordinateElement) -> Coordinates:
-        return tuple(self.field.carried(part) for part in coordinates)
+        return tuple(self.field.bounded(part) for part in coordinates)
 
     def add_base(self, total: Coordinates, base: AffinePoint) -> Coordinates:
         f = self.field
@@ -294,13 +294,13 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
         delta_x = base.x * zz - x
         delta_y = base.y * zzz - y
         squared = f.square(delta_x)
-        new_zz = f.carried(zz * squared)
+        new_zz = f.bounded(zz * squared)
         scaled = x * squared
         cubed = delta_x * squared
-        new_zzz = f.carried(zzz * cubed)
-        new_x = f.carried(f.square(delta_y) - cubed - (scaled + scaled))
+        new_zzz = f.bounded(zzz * cubed)
+        new_x = f.bounded(f.square(delta_y) - cubed - (scaled + scaled))
         new_y = f.sum_of_products([(delta_y, scaled - new_x), (f.negate(y), cubed)])
-        return new_x, f.carried(new_y), new_zz, new_zzz
+        return new_x, f.bounded(new_y), new_zz, new_zzz
 
     def failed(self, total: Coordinates) -> Value:
         return self.field.is_zero(total[2])
@@ -311,13 +311,13 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
         self.points.store_extended(sums, index, ExtendedPoint(x, y, zz, zzz, false_value))
 
     def neutral(self) -> ExtendedPoint:
-        return self.points.carried(self.points.infinity())
+        return self.points.bounded(self.points.infinity())
 
     def add_base_completely(self, total: ExtendedPoint, base: AffinePoint) -> ExtendedPoint:
-        return self.points.carried(self.points.add_affine(total, base))
+        return self.points.bounded(self.points.add_affine(total, base))
 
     def double(self, p: ExtendedPoint) -> ExtendedPoint:
-        return self.points.carried(self.points.double(p))
+        return self.points.bounded(self.points.double(p))
 
     def to_affine_words(self, p: ExtendedPoint) -> tuple[Value, ...]:
         return self.points.to_affine_words(p)
@@ -334,8 +334,8 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
         result: ExtendedPoint = self.k.call(
             f"add_sums.{self.group.name}",
             self._add,
-            points.carried(p),
-            points.carried(q),
+            points.bounded(p),
+            points.bounded(q),
             key=self.group,
         )
         return result
@@ -349,7 +349,7 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
             delta_x = q.x * p.zz - scaled_x
             with k.if_(f.is_zero(delta_x)) as same_x:
                 is_opposite = ~f.is_zero(q.y * p.zzz - p.y * q.zzz)
-                doubled = points.carried(points.double(p))
+                doubled = points.bounded(points.double(p))
                 same_x.yield_(replace(doubled, infinity=doubled.infinity | is_opposite))
             with same_x.otherwise():
                 scaled_y = p.y * q.zzz
@@ -358,10 +358,10 @@ class WeierstrassSums(SumArithmetic[ExtendedPoint]):
                 cubed = delta_x * squared
                 zz, zzz = p.zz * q.zz * squared, p.zzz * q.zzz * cubed
                 scaled = scaled_x * squared
-                x = f.carried(f.square(delta_y) - cubed - (scaled + scaled))
+                x = f.bounded(f.square(delta_y) - cubed - (scaled + scaled))
                 y = f.sum_of_products([(delta_y, scaled - x), (f.negate(scaled_y), cubed)])
                 false_value = k.constant(False, types.bool_)
-                same_x.yield_(points.carried(ExtendedPoint(x, y, zz, zzz, false_value)))
+                same_x.yield_(points.bounded(ExtendedPoint(x, y, zz, zzz, false_value)))
             some_infinite.yield_(same_x.results)
         result: ExtendedPoint = some_infinite.results
         return result

@@ -67,7 +67,7 @@ class FourLaneArithmetic(ABC):
         """Return an element or a flag of another lane."""
         return of_lane(self.k, item, lane)
 
-    def of(self, item: Any, coordinate: int) -> Any:
+    def coordinate_of(self, item: Any, coordinate: int) -> Any:
         """Return the value in the lane that holds `coordinate` of this lane's group of four."""
         return self.from_lane(item, self.first + coordinate)
 
@@ -148,89 +148,91 @@ class FourLaneWeierstrass(FourLaneArithmetic):
     """Sums in coordinates X, Y, ZZ and ZZZ; see `quod.curve.weierstrass.point`."""
 
     def neutral(self) -> FourLaneSum:
-        zero = self.field.carried(self.field.zero())
+        zero = self.field.bounded(self.field.zero())
         return FourLaneSum(zero, self.k.constant(True, types.bool_))
 
     def _loaded(self, words: tuple[Value, ...]) -> FourLaneSum:
         f = self.field
-        return FourLaneSum(f.carried(f.from_words(words)), self.of(f.words_are_zero(words), 2))
+        return FourLaneSum(
+            f.bounded(f.from_words(words)), self.coordinate_of(f.words_are_zero(words), 2)
+        )
 
     def _stored(self, p: FourLaneSum) -> CoordinateElement:
         f = self.field
-        return f.select(p.infinity, f.carried(f.zero()), f.carried(p.coordinate))
+        return f.select(p.infinity, f.bounded(f.zero()), f.bounded(p.coordinate))
 
     def add(self, p: FourLaneSum, q: FourLaneSum) -> FourLaneSum:
         """Return p + q by add-2008-s; the workgroup doubles as well if a group has equal points."""
         k, f = self.k, self.field
         coordinate_p, coordinate_q = p.coordinate, q.coordinate
         # X1*ZZ2, Y1*ZZZ2, ZZ1*X2, ZZZ1*Y2
-        scaled = f.carried(coordinate_p * self.from_lane(coordinate_q, self.lane ^ 2))
+        scaled = f.bounded(coordinate_p * self.from_lane(coordinate_q, self.lane ^ 2))
         # delta_x and delta_y in lanes 0 and 1, their negatives in lanes 2 and 3.
-        difference = f.carried(self.from_lane(scaled, self.lane ^ 2) - scaled)
+        difference = f.bounded(self.from_lane(scaled, self.lane ^ 2) - scaled)
         is_low = self.coordinate < 2
         factors = (
             f.select(is_low, difference, coordinate_p),
             f.select(is_low, difference, coordinate_q),
         )
         # delta_x^2, delta_y^2, ZZ1*ZZ2, ZZZ1*ZZZ2
-        second = f.carried(factors[0] * factors[1])
-        squared = self.of(second, 0)
+        second = f.bounded(factors[0] * factors[1])
+        squared = self.coordinate_of(second, 0)
         # delta_x^3, X1*ZZ2*delta_x^2, ZZ
-        third = f.carried(self.choose(difference, self.of(scaled, 0), second) * squared)
-        cubed, middle = self.of(third, 0), self.of(third, 1)
-        x = f.carried(self.of(second, 1) - cubed - (middle + middle))
+        third = f.bounded(self.choose(difference, self.coordinate_of(scaled, 0), second) * squared)
+        cubed, middle = self.coordinate_of(third, 0), self.coordinate_of(third, 1)
+        x = f.bounded(self.coordinate_of(second, 1) - cubed - (middle + middle))
         # Y in lane 1, ZZZ in lane 3.
         is_last = self.coordinate == 3
-        zero = f.carried(f.zero())
+        zero = f.bounded(f.zero())
         fourth = f.sum_of_products(
             [
                 (f.select(is_last, second, difference),
-                 f.select(is_last, cubed, f.carried(middle - x))),
-                (f.select(is_last, zero, f.carried(f.negate(scaled))), cubed),
+                 f.select(is_last, cubed, f.bounded(middle - x))),
+                (f.select(is_last, zero, f.bounded(f.negate(scaled))), cubed),
             ]
         )  # fmt: skip
-        coordinate_sum = f.carried(self.choose(x, f.carried(fourth), third, f.carried(fourth)))
+        coordinate_sum = f.bounded(self.choose(x, f.bounded(fourth), third, f.bounded(fourth)))
         coordinate_sum = f.select(
             q.infinity, coordinate_p, f.select(p.infinity, coordinate_q, coordinate_sum)
         )
         infinity = p.infinity & q.infinity
         # `difference` is that of x in lane 0 and that of y in lane 1.
         vanishes = f.is_zero(difference)
-        same_x = self.of(vanishes, 0) & ~(p.infinity | q.infinity)
-        same_y = self.of(vanishes, 1)
+        same_x = self.coordinate_of(vanishes, 0) & ~(p.infinity | q.infinity)
+        same_y = self.coordinate_of(vanishes, 1)
         with k.if_(k.uniform(k.any_lane(same_x))) as branch:
             doubled = self._double(coordinate_p)
             coordinate = f.select(same_x, doubled.coordinate, coordinate_sum)
             cancels = doubled.infinity | ~same_y
-            branch.yield_(f.carried(coordinate), infinity | (same_x & cancels))
+            branch.yield_(f.bounded(coordinate), infinity | (same_x & cancels))
         with branch.otherwise():
-            branch.yield_(f.carried(coordinate_sum), infinity)
+            branch.yield_(f.bounded(coordinate_sum), infinity)
         return FourLaneSum(*branch.results)
 
     def _double(self, coordinate: CoordinateElement) -> FourLaneSum:
         """Double a finite point by dbl-2008-s-1; a point of order two gives infinity."""
         f = self.field
-        x, y = self.of(coordinate, 0), self.of(coordinate, 1)
-        u = f.carried(y + y)
+        x, y = self.coordinate_of(coordinate, 0), self.coordinate_of(coordinate, 1)
+        u = f.bounded(y + y)
         # X^2, U^2 = V, ZZ^2
-        first = f.carried(f.square(self.choose(x, u, coordinate)))
-        square, v = self.of(first, 0), self.of(first, 1)
-        m = plus_a_times(f, self.group, square + square + square, self.of(first, 2))
-        m = f.carried(m)
+        first = f.bounded(f.square(self.choose(x, u, coordinate)))
+        square, v = self.coordinate_of(first, 0), self.coordinate_of(first, 1)
+        m = plus_a_times(f, self.group, square + square + square, self.coordinate_of(first, 2))
+        m = f.bounded(m)
         # X*V = S, U*V = W, ZZ, M^2
-        second = f.carried(self.choose(x, u, coordinate, m) * f.select(self.coordinate == 3, m, v))
-        s, w = self.of(second, 0), self.of(second, 1)
-        new_x = f.carried(self.of(second, 3) - (s + s))
+        second = f.bounded(self.choose(x, u, coordinate, m) * f.select(self.coordinate == 3, m, v))
+        s, w = self.coordinate_of(second, 0), self.coordinate_of(second, 1)
+        new_x = f.bounded(self.coordinate_of(second, 3) - (s + s))
         # Y in lane 1, ZZZ in lane 3.
         is_last = self.coordinate == 3
-        zero = f.carried(f.zero())
+        zero = f.bounded(f.zero())
         third = f.sum_of_products(
             [
-                (f.select(is_last, coordinate, m), f.select(is_last, w, f.carried(s - new_x))),
-                (f.select(is_last, zero, f.carried(f.negate(w))), y),
+                (f.select(is_last, coordinate, m), f.select(is_last, w, f.bounded(s - new_x))),
+                (f.select(is_last, zero, f.bounded(f.negate(w))), y),
             ]
         )
-        third = f.carried(third)
+        third = f.bounded(third)
         return FourLaneSum(self.choose(new_x, third, second, third), f.is_zero(y))
 
 
@@ -247,14 +249,14 @@ class FourLaneEdwards(FourLaneArithmetic):
 
     def neutral(self) -> FourLaneSum:
         f = self.field
-        zero, one = f.carried(f.zero()), f.carried(f.one())
+        zero, one = f.bounded(f.zero()), f.bounded(f.one())
         return FourLaneSum(self.choose(zero, one, one, zero), self._never)
 
     def _loaded(self, words: tuple[Value, ...]) -> FourLaneSum:
         """Return the sum of these words, of which all zero is the neutral element."""
         f = self.field
-        is_unset = self.of(f.words_are_zero(words), 2)
-        coordinate = f.carried(f.from_words(words))
+        is_unset = self.coordinate_of(f.words_are_zero(words), 2)
+        coordinate = f.bounded(f.from_words(words))
         return FourLaneSum(f.select(is_unset, self.neutral().coordinate, coordinate), self._never)
 
     def _stored(self, p: FourLaneSum) -> CoordinateElement:
@@ -264,19 +266,19 @@ class FourLaneEdwards(FourLaneArithmetic):
         """Return p + q by add-2008-hwcd-3."""
         f = self.field
         # (Y1 - X1)*(Y2 - X2), (Y1 + X1)*(Y2 + X2), Z1*Z2, T1*T2
-        first = f.carried(self._factor(p.coordinate) * self._factor(q.coordinate))
-        a, b, d = (self.of(first, i) for i in range(3))
-        c = self.of(f.carried(first * self._twice_d), 3)
-        e, h = f.carried(b - a), f.carried(b + a)
-        difference, total = f.carried(d + d - c), f.carried(d + d + c)
+        first = f.bounded(self._factor(p.coordinate) * self._factor(q.coordinate))
+        a, b, d = (self.coordinate_of(first, i) for i in range(3))
+        c = self.coordinate_of(f.bounded(first * self._twice_d), 3)
+        e, h = f.bounded(b - a), f.bounded(b + a)
+        difference, total = f.bounded(d + d - c), f.bounded(d + d + c)
         product = self.choose(e, total, difference, e) * self.choose(difference, h, total, h)
-        return FourLaneSum(f.carried(product), self._never)
+        return FourLaneSum(f.bounded(product), self._never)
 
     def _factor(self, coordinate: CoordinateElement) -> CoordinateElement:
         f = self.field
         neighbour = self.from_lane(coordinate, self.lane ^ 1)
         return self.choose(
-            f.carried(neighbour - coordinate), f.carried(neighbour + coordinate), coordinate
+            f.bounded(neighbour - coordinate), f.bounded(neighbour + coordinate), coordinate
         )
 
 

@@ -33,9 +33,9 @@ class JacobianArithmetic:
         self.group = group
         self.field = field_arithmetic(k, group.field)
 
-    def carried(self, parts: tuple[Coordinate, ...]) -> tuple[Coordinate, ...]:
+    def bounded(self, parts: tuple[Coordinate, ...]) -> tuple[Coordinate, ...]:
         """Return the coordinates with standard bounds."""
-        return tuple(self.field.carried_many(parts))
+        return tuple(self.field.bounded_many(parts))
 
     def double(self, p: Triple) -> Triple:
         """Return 2p; the result has Z = 0 if p is infinity (Z = 0) or has order two."""
@@ -61,9 +61,9 @@ class JacobianArithmetic:
         double_x = f.square(e) - (s + s)
         eight_c = f.times(c, 8)
         double_y = e * (s - double_x) - eight_c
-        twice = self.carried((double_x, double_y))
-        rescaled_p = self.carried((s, eight_c))
-        return (twice[0], twice[1]), (rescaled_p[0], rescaled_p[1]), f.carried(y + y)
+        twice = self.bounded((double_x, double_y))
+        rescaled_p = self.bounded((s, eight_c))
+        return (twice[0], twice[1]), (rescaled_p[0], rescaled_p[1]), f.bounded(y + y)
 
     def add_sharing(self, p: Pair, q: Pair) -> tuple[Pair, Pair, Coordinate]:
         """Return p + q, p and a ratio, for x and y of points p, q with a common Z (co-Z addition).
@@ -71,13 +71,13 @@ class JacobianArithmetic:
         x and y of both results are for the common new Z, which is the old one times the ratio.
         """
         f = self.field
-        delta_x, delta_y = f.carried(p[0] - q[0]), f.carried(p[1] - q[1])
+        delta_x, delta_y = f.bounded(p[0] - q[0]), f.bounded(p[1] - q[1])
         delta_x_squared = f.square(delta_x)
         w1, w2 = p[0] * delta_x_squared, q[0] * delta_x_squared
-        rescaled_y = f.carried(p[1] * (w1 - w2))
-        x = f.carried(f.square(delta_y) - w1 - w2)
-        y = f.carried(delta_y * (w1 - x) - rescaled_y)
-        return (x, y), (f.carried(w1), rescaled_y), delta_x
+        rescaled_y = f.bounded(p[1] * (w1 - w2))
+        x = f.bounded(f.square(delta_y) - w1 - w2)
+        y = f.bounded(delta_y * (w1 - x) - rescaled_y)
+        return (x, y), (f.bounded(w1), rescaled_y), delta_x
 
     def _double(self, k: Builder, x: Coordinate, y: Coordinate, z: Coordinate) -> Triple:
         f = self.field
@@ -86,7 +86,7 @@ class JacobianArithmetic:
         s = f.times(x * b, 4)
         new_x = f.square(e) - (s + s)
         new_y = f.sum_of_products([(e, s - new_x), (f.times(b, 8), f.negate(b))])
-        point = self.carried((new_x, new_y, y * (z + z)))
+        point = self.bounded((new_x, new_y, y * (z + z)))
         return point[0], point[1], point[2]
 
     def _add_affine(
@@ -107,5 +107,5 @@ class JacobianArithmetic:
         v = x * run_squared
         new_x = f.square(rise) - run_cubed - (v + v)
         new_y = f.sum_of_products([(rise, v - new_x), (f.negate(y), run_cubed)])
-        point = self.carried((new_x, new_y, z * run))
+        point = self.bounded((new_x, new_y, z * run))
         return point[0], point[1], point[2]

@@ -75,13 +75,13 @@ def _in_subgroup(k: Builder, curve: PointArithmetic, point: ExtendedPoint) -> Va
 def _times_long(k: Builder, curve: PointArithmetic, p: ExtendedPoint, factor: int) -> ExtendedPoint:
     """Return factor * p for a positive constant of any length, by double-and-add word by word."""
     count = -(-factor.bit_length() // 64)
-    total = curve.carried(curve.infinity())
+    total = curve.bounded(curve.infinity())
     for word_index in reversed(range(count)):
         word = k.constant(factor >> (64 * word_index) & (1 << 64) - 1, types.u64)
         with k.range(0, 64, carry=(total, word)) as loop:
-            doubled = curve.carried(curve.double(loop.carried[0]))
+            doubled = curve.bounded(curve.double(loop.carried[0]))
             with k.if_(loop.carried[1] >> 63 != 0) as branch:
-                branch.yield_(curve.carried(curve.add(doubled, p)))
+                branch.yield_(curve.bounded(curve.add(doubled, p)))
             with branch.otherwise():
                 branch.yield_(doubled)
             loop.next((branch.results, loop.carried[1] << 1))
@@ -92,7 +92,7 @@ def _times_long(k: Builder, curve: PointArithmetic, p: ExtendedPoint, factor: in
 def _phi(curve: PointArithmetic, p: ExtendedPoint) -> ExtendedPoint:
     assert isinstance(curve.group, PairingGroup)
     beta = curve.field.constant(curve.group.curve.phi.beta)
-    return curve.carried(ExtendedPoint(p.x * beta, p.y, p.zz, p.zzz, p.infinity))
+    return curve.bounded(ExtendedPoint(p.x * beta, p.y, p.zz, p.zzz, p.infinity))
 
 
 def _psi(curve: PointArithmetic, p: ExtendedPoint) -> ExtendedPoint:
@@ -100,18 +100,18 @@ def _psi(curve: PointArithmetic, p: ExtendedPoint) -> ExtendedPoint:
     assert isinstance(curve.group, PairingGroup)
     cx, cy = (f.constant(c) for c in curve.group.curve.psi_coefficients)
     x, y, zz, zzz = (f.frobenius(part) for part in (p.x, p.y, p.zz, p.zzz))
-    return curve.carried(ExtendedPoint(x * cx, y * cy, zz, zzz, p.infinity))
+    return curve.bounded(ExtendedPoint(x * cx, y * cy, zz, zzz, p.infinity))
 
 
 def times(k: Builder, curve: PointArithmetic, p: ExtendedPoint, factor: int) -> ExtendedPoint:
     """Return factor * p for a non-zero constant of at most 64 bits, by double-and-add."""
     steps = abs(factor).bit_length() - 1
     bits = k.constant(abs(factor), types.u64)
-    with k.range(0, steps, carry=curve.carried(p)) as loop:
-        doubled = curve.carried(curve.double(loop.carried))
+    with k.range(0, steps, carry=curve.bounded(p)) as loop:
+        doubled = curve.bounded(curve.double(loop.carried))
         bit = bits >> ((steps - 1) - loop.index).cast(types.u64) & 1
         with k.if_(bit != 0) as branch:
-            branch.yield_(curve.carried(curve.add(doubled, p)))
+            branch.yield_(curve.bounded(curve.add(doubled, p)))
         with branch.otherwise():
             branch.yield_(doubled)
         loop.next(branch.results)

@@ -110,13 +110,13 @@ class PointArithmetic:
         offset = self.k.operand(index, types.u64).cast(types.u64) * (4 * size)
         words = [f.load_words_at(pointer, offset + part * size) for part in range(4)]
         x, y, zz, zzz = (f.from_words(part) for part in words)
-        return self.carried(ExtendedPoint(x, y, zz, zzz, f.words_are_zero(words[2])))
+        return self.bounded(ExtendedPoint(x, y, zz, zzz, f.words_are_zero(words[2])))
 
     def store_extended(self, pointer: Value, index: Operand, p: ExtendedPoint) -> None:
         """Store an extended point as item `index`, with ZZ = 0 for infinity."""
         f, size = self.field, self.group.coordinate_words
         offset = self.k.operand(index, types.u64).cast(types.u64) * (4 * size)
-        zz = f.select(p.infinity, f.carried(f.zero()), f.carried(p.zz))
+        zz = f.select(p.infinity, f.bounded(f.zero()), f.bounded(p.zz))
         for part, element in enumerate((p.x, p.y, zz, p.zzz)):
             f.store_words_at(pointer, offset + part * size, f.to_words(element))
 
@@ -125,22 +125,22 @@ class PointArithmetic:
     def infinity(self) -> ExtendedPoint:
         """The neutral element."""
         f = self.field
-        one, zero = f.carried(f.one()), f.carried(f.zero())
+        one, zero = f.bounded(f.one()), f.bounded(f.zero())
         return ExtendedPoint(one, one, zero, zero, self.k.constant(True, types.bool_))
 
-    def carried(self, p: ExtendedPoint) -> ExtendedPoint:
+    def bounded(self, p: ExtendedPoint) -> ExtendedPoint:
         """Return the point with standard bounds, as loops and branches need them."""
-        x, y, zz, zzz = (self.field.carried(part) for part in (p.x, p.y, p.zz, p.zzz))
+        x, y, zz, zzz = (self.field.bounded(part) for part in (p.x, p.y, p.zz, p.zzz))
         return ExtendedPoint(x, y, zz, zzz, p.infinity)
 
     def extend(self, p: AffinePoint) -> ExtendedPoint:
         """Return an affine point in extended coordinates."""
         one = self.field.one()
-        return self.carried(ExtendedPoint(p.x, p.y, one, one, p.infinity))
+        return self.bounded(ExtendedPoint(p.x, p.y, one, one, p.infinity))
 
     def negate(self, p: ExtendedPoint) -> ExtendedPoint:
         """-p."""
-        return self.carried(ExtendedPoint(p.x, -p.y, p.zz, p.zzz, p.infinity))
+        return self.bounded(ExtendedPoint(p.x, -p.y, p.zz, p.zzz, p.infinity))
 
     def select(self, condition: Value, p: ExtendedPoint, q: ExtendedPoint) -> ExtendedPoint:
         """Return `p` where the condition holds, else `q`."""
@@ -163,21 +163,21 @@ class PointArithmetic:
     def double(self, p: ExtendedPoint) -> ExtendedPoint:
         """2p."""
         result: ExtendedPoint = self.k.call(
-            f"double.{self.group.name}", self._double, self.carried(p), key=self.group
+            f"double.{self.group.name}", self._double, self.bounded(p), key=self.group
         )
         return result
 
     def add(self, p: ExtendedPoint, q: ExtendedPoint) -> ExtendedPoint:
         """p + q."""
         result: ExtendedPoint = self.k.call(
-            f"add.{self.group.name}", self._add, self.carried(p), self.carried(q), key=self.group
+            f"add.{self.group.name}", self._add, self.bounded(p), self.bounded(q), key=self.group
         )
         return result
 
     def add_affine(self, p: ExtendedPoint, q: AffinePoint) -> ExtendedPoint:
         """p + q for an affine q."""
         result: ExtendedPoint = self.k.call(
-            f"add_affine.{self.group.name}", self._add_affine, self.carried(p), q, key=self.group
+            f"add_affine.{self.group.name}", self._add_affine, self.bounded(p), q, key=self.group
         )
         return result
 
@@ -192,7 +192,7 @@ class PointArithmetic:
         x = f.square(m) - (s + s)
         y = m * (s - x) - w * p.y
         # A point of order two (y = 0) doubles to infinity.
-        return self.carried(
+        return self.bounded(
             ExtendedPoint(x, y, v * p.zz, w * p.zzz, p.infinity | f.is_zero(p.y))
         )  # fmt: skip
 
@@ -235,13 +235,13 @@ class PointArithmetic:
         both_finite = ~(p.infinity | q.infinity)
         same_x = f.is_zero(difference_x) & both_finite
         opposite = same_x & ~f.is_zero(difference_y)
-        total = self.carried(ExtendedPoint(x, y, zz * squared, zzz * cubed, opposite))
-        total = self.select(p.infinity, self.carried(q), total)
-        total = self.select(q.infinity, self.carried(p), total)
+        total = self.bounded(ExtendedPoint(x, y, zz * squared, zzz * cubed, opposite))
+        total = self.select(p.infinity, self.bounded(q), total)
+        total = self.select(q.infinity, self.bounded(p), total)
         with k.if_(same_x & ~opposite) as branch:
-            branch.yield_(self.carried(self._double(k, p)))
+            branch.yield_(self.bounded(self._double(k, p)))
         with branch.otherwise():
-            branch.yield_(self.carried(total))
+            branch.yield_(self.bounded(total))
         result: ExtendedPoint = branch.results
         return result
 
@@ -250,7 +250,7 @@ class PointArithmetic:
     def to_affine_words(self, p: ExtendedPoint) -> tuple[Value, ...]:
         """Return the canonical words of x and y, zeros for infinity; costs one inversion."""
         f = self.field
-        inverse = f.inverse(f.carried(p.zzz))
+        inverse = f.inverse(f.bounded(p.zzz))
         scale = inverse * p.zz
         x, y = p.x * f.square(scale), p.y * inverse
         zero = self.k.constant(0, types.u64)

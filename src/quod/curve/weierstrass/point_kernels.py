@@ -73,7 +73,7 @@ def curve_multiply(
     for windows of one bit it loads the point again for each addition.
     """
     curve, i = PointArithmetic(k, group), k.global_id()
-    infinity = curve.carried(curve.infinity())
+    infinity = curve.bounded(curve.infinity())
     window = digit_bits(k, infinity)
     mask = (1 << window) - 1
     # The multiples 1 to `mask`.
@@ -83,7 +83,7 @@ def curve_multiply(
         if table is not None:
             point = curve.load_affine(points, i)
             with k.range(0, mask, carry=infinity) as fill_loop:
-                multiple = curve.carried(curve.add_affine(fill_loop.carried, point))
+                multiple = curve.bounded(curve.add_affine(fill_loop.carried, point))
                 table.store(fill_loop.index, multiple)
                 fill_loop.next(multiple)
         with k.range(0, scalar_words * digits_per_word, carry=infinity) as loop:
@@ -104,7 +104,7 @@ def curve_multiply(
                 term = curve.load_affine(points, i)
                 term = replace(term, infinity=term.infinity | (digit == 0))
                 total = curve.add_affine(total, term)
-            loop.next(curve.carried(total))
+            loop.next(curve.bounded(total))
         curve.store_extended(out, i, loop.results)
 
 
@@ -122,14 +122,14 @@ def curve_sum(
     """out[i] = the sum of points i, i + instances, i + 2 * instances, ... as an extended point."""
     curve, i = PointArithmetic(k, group), k.global_id()
     with k.if_(i < instances):
-        infinity = curve.carried(curve.infinity())
+        infinity = curve.bounded(curve.infinity())
         with k.range(0, (count - i + (instances - 1)) // instances, carry=infinity) as loop:
             index = i + loop.index * instances
             if extended:
                 total = curve.add(loop.carried, curve.load_extended(points, index))
             else:
                 total = curve.add_affine(loop.carried, curve.load_affine(points, index))
-            loop.next(curve.carried(total))
+            loop.next(curve.bounded(total))
         curve.store_extended(out, i, loop.results)
 
 
@@ -157,7 +157,7 @@ def curve_normalise(
 
     def zzz_or_one(point: ExtendedPoint) -> Any:
         """Return ZZZ of a point, and 1 for infinity, so that the product can be inverted."""
-        return f.select(point.infinity, f.carried(f.one()), f.carried(point.zzz))
+        return f.select(point.infinity, f.bounded(f.one()), f.bounded(point.zzz))
 
     def store(index: Value, point: ExtendedPoint, inverse: Any) -> None:
         scale = inverse * point.zz

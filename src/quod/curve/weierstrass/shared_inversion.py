@@ -35,14 +35,14 @@ def share_inversion(
     first = k.global_id()
     with k.if_(first < instances):
         terms = (count - first + (instances - 1)) // instances
-        with k.range(0, terms, carry=field.carried(field.one())) as forward:
+        with k.range(0, terms, carry=field.bounded(field.one())) as forward:
             index = first + forward.index * instances
             field.store(prefixes, index, forward.carried)
             item = load(index)
-            forward.next(field.carried(forward.carried * denominator(item)))
-        inverse = field.carried(field.inverse(forward.results))
+            forward.next(field.bounded(forward.carried * denominator(item)))
+        inverse = field.bounded(field.inverse(forward.results))
         with k.range(0, terms, carry=inverse) as backward:
             index = first + (terms - 1 - backward.index) * instances
             item = load(index)
             finish(index, item, backward.carried * field.load(prefixes, index))
-            backward.next(field.carried(backward.carried * denominator(item)))
+            backward.next(field.bounded(backward.carried * denominator(item)))

@@ -61,13 +61,13 @@ class CpuKernel(KernelRepr):
         self.entry = code.entry
         self._code = code
         self._signature = Signature(self.name, self.slots, compiled.facts.uses)
-        self._are_numbers: list[bool] | None = None
+        self._are_single_slots: list[bool] | None = None
         if self.parameters is not self.slots:
-            from quod.kernel.builder.composites import are_numbers
+            from quod.kernel.builder.composites import are_single_slots
 
-            flags = are_numbers(self.parameters)
+            flags = are_single_slots(self.parameters)
             all_are = all(flags) and len(flags) == len(self.slots)
-            self._are_numbers = None if all_are else flags
+            self._are_single_slots = None if all_are else flags
 
     def pack(self, arguments: tuple[Argument, ...]) -> Slots:
         """Pack a launch's arguments into slots; raises DeviceError for one that does not fit."""
@@ -78,8 +78,8 @@ class CpuKernel(KernelRepr):
 
         Words of field elements and grid sizes are ignored.
         """
-        if self._are_numbers is not None:
-            arguments = tuple(compress(arguments, self._are_numbers))
+        if self._are_single_slots is not None:
+            arguments = tuple(compress(arguments, self._are_single_slots))
         lengths = [argument.bit_length() for argument in arguments if isinstance(argument, int)]
         return (groups.bit_length(), *lengths)
 

@@ -6,10 +6,10 @@ The name of a choice of limbs (`Machine.limbs`) is
 
 with limbs of BITS bits: 12 to 16 bits with columns of 32 bits, or with ``/64`` 28 to 30 bits with
 columns of 64 bits, on machines with ``u64``. The form of a product is ``columns`` (unrolled, column
-by column), ``rows`` (unrolled, row by row), ``apart`` (unrolled, Karatsuba's product followed by
-the reduction) or ``rolled`` (a loop over rows: small code for slow compilers). The default form was
-the fastest on an H200: ``columns`` for columns of 64 bits, ``apart`` for limbs of 12 or 13 bits,
-else ``rows``.
+by column), ``rows`` (unrolled, row by row), ``karatsuba`` (unrolled, Karatsuba's product followed
+by the reduction) or ``rolled`` (a loop over rows: small code for slow compilers). The default form
+was the fastest on an H200: ``columns`` for columns of 64 bits, ``karatsuba`` for limbs of 12 or 13
+bits, else ``rows``.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from quod.frozen import frozen
 from quod.kernel.errors import TraceError
 from quod.kernel.machine import Machine
 
-Form = Literal["columns", "rows", "apart", "rolled"]
+Form = Literal["columns", "rows", "karatsuba", "rolled"]
 
 _SPARE_BITS = 3
 """The smallest number of spare bits of the limbs above the modulus, for unreduced sums."""
@@ -61,11 +61,11 @@ class LimbChoice:
                 f"{bits}"
             )
         form = match[3] or (
-            "columns" if wide else "apart" if bits <= _MAX_UNCARRIED_BITS else "rows"
+            "columns" if wide else "karatsuba" if bits <= _MAX_UNCARRIED_BITS else "rows"
         )
         for candidate in get_args(Form):
-            if form == candidate == "apart" and not wide and bits > _MAX_UNCARRIED_BITS:
-                raise ValueError("the form apart needs limbs of 12 or 13 bits")
+            if form == candidate == "karatsuba" and not wide and bits > _MAX_UNCARRIED_BITS:
+                raise ValueError("the form karatsuba needs limbs of 12 or 13 bits")
             if form == candidate:
                 return cls(bits, wide, candidate)
         raise ValueError(f"{form!r} is not one of the forms {', '.join(get_args(Form))}")

@@ -26,13 +26,13 @@ Words = Sequence[Value]
 class Limbs32(SaturatedLimbs):
     """Elements in as many 32-bit limbs as they have words in memory, or one more.
 
-    product_form: ``rows`` interleaves the rows of product and reduction; ``apart`` reduces after
-        the product, which can then use Karatsuba's method.
+    product_form: ``rows`` interleaves the rows of product and reduction; ``karatsuba`` reduces
+        after the product, which can then use Karatsuba's method.
     """
 
     limb_bits = 32
     limb_type = types.u32
-    product_form: ClassVar[Literal["rows", "apart"]] = "rows"
+    product_form: ClassVar[Literal["rows", "karatsuba"]] = "rows"
 
     def __init__(self, k: Builder, modulus: Modulus) -> None:
         super().__init__(k, modulus)
@@ -70,7 +70,9 @@ class Limbs32(SaturatedLimbs):
     def _reduces_afterwards(self, pairs: Sequence[tuple[Element, Element]]) -> bool:
         """Return whether to reduce after the products, if their sum fits."""
         all_squares = all(a is b for a, b in pairs)
-        uses_karatsuba = self.factor_limbs >= 2 * KARATSUBA_WORDS and self.product_form == "apart"
+        uses_karatsuba = (
+            self.factor_limbs >= 2 * KARATSUBA_WORDS and self.product_form == "karatsuba"
+        )
         if not all_squares and not uses_karatsuba:
             return False
         sum_bound = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs) + 1

@@ -29,7 +29,7 @@ class Mersenne61(Word64):
         return modulus.value == _P
 
     @property
-    def carried_bound(self) -> int:
+    def standard_bound(self) -> int:
         """Four times p: products of such elements are within this bound without a reduction."""
         return 4 * _P
 

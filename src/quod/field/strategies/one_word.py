@@ -87,8 +87,8 @@ class Mersenne32(Word32):
         return modulus.words == 1 and modulus.is_plain
 
     @property
-    def carried_bound(self) -> int:
-        """The bound of carried elements: p, as folded products of larger factors may overflow."""
+    def standard_bound(self) -> int:
+        """The standard bound of elements: p, as folded products of larger factors may overflow."""
         return self.p
 
     def _product_word(self, a: Element, b: Element) -> tuple[Value, int]:

@@ -61,8 +61,8 @@ class SaturatedLimbs(PrimeField):
         return self._reduce_below(a, 1 << self.native_exponent)
 
     @property
-    def carried_bound(self) -> int:
-        """The bound of carried elements: the radix if full, else 4p, 2p or p, by spare bits."""
+    def standard_bound(self) -> int:
+        """The standard bound of elements: the radix if full, else 4p, 2p or p, by spare bits."""
         radix = 1 << self.native_exponent
         if self.is_full:
             return radix

@@ -55,7 +55,7 @@ class SpareLimbs(PrimeField):
         """Return an element, bounding its last limb by the whole number."""
         if self._overflows(maxima, bound):
             raise TraceError(
-                f"limbs of {self.modulus.name} could overflow: write field.carried(...) of operands"
+                f"limbs of {self.modulus.name} could overflow: write field.bounded(...) of operands"
             )
         checked = (*maxima[:-1], min(maxima[-1], self._top(bound)))
         return Element(self, tuple(limbs), bound, checked, exponent)

@@ -79,8 +79,8 @@ class OneWord(PrimeField):
         return a
 
     @property
-    def carried_bound(self) -> int:
-        """The bound of carried elements: 2p, which needs few reductions, or the range of a word."""
+    def standard_bound(self) -> int:
+        """The standard bound of elements: 2p, which needs few reductions, or a word's range."""
         return min(2 * self.p, self.room)
 
     # --- linear operations
@@ -167,10 +167,10 @@ class OneWord(PrimeField):
         base = self._element(a.limbs[0], a.bound, self.native_exponent)
         # The bits from the highest one on, at the top of the word.
         exponent = self._number((self.p - 2) << (self.limb_bits - bits))
-        with k.range(0, bits, carry=(self.carried(self.one()), exponent)) as loop:
+        with k.range(0, bits, carry=(self.bounded(self.one()), exponent)) as loop:
             power, remaining = loop.carried
-            squared = self.carried(self.square(power))
-            product = self.carried(self.multiply(squared, base))
+            squared = self.bounded(self.square(power))
+            product = self.bounded(self.multiply(squared, base))
             is_set = remaining >> (self.limb_bits - 1) != 0
             loop.next((self.select(is_set, product, squared), remaining << 1))
         inverse: Element = loop.results[0]

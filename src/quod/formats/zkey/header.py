@@ -136,21 +136,25 @@ def lists_of_points(
 
 
 def check_lengths(
-    file: Iden3File, header: SectionReader, counts: tuple[int, int, int], point: int, entry: int
+    file: Iden3File,
+    header: SectionReader,
+    counts: tuple[int, int, int],
+    point_bytes: int,
+    entry_bytes: int,
 ) -> None:
     """Check that the sections of a key have the lengths of its header; raise InputError if not.
 
     header: A reader that has read the `counts` (variables, public, domain size).
-    point, entry: The bytes of a point of G1 and of an entry of the coefficients.
+    point_bytes, entry_bytes: The bytes of a point of G1 and of an entry of the coefficients.
     """
     for name, group in HEADER_POINTS:
-        header.skip(point * group, name)
+        header.skip(point_bytes * group, name)
     header.finish()
     for identifier, name, count, group in lists_of_points(*counts):
         section = file.section(identifier, name)
-        section.skip(count * point * group, name)
+        section.skip(count * point_bytes * group, name)
         section.finish()
     section = file.section(4, "coefficients")
     count = section.u32("the count of coefficients")
-    section.skip(count * entry, f"the list of {count} coefficients")
+    section.skip(count * entry_bytes, f"the list of {count} coefficients")
     section.finish()

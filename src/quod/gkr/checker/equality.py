@@ -41,18 +41,18 @@ def expand_factors(
     proof, tile = k.workgroup_id() // tiles.count, k.workgroup_id() % tiles.count + tiles.first
     out, first, count, scale, start, stop = k.load(rows, tile * FACTOR_ROW, FACTOR_ROW)
     challenges_start = proof * challenges.stride
-    scale_factor = f.carried(
+    scale_factor = f.bounded(
         f.load(challenges.entries, challenges_start + k.select(scale == NONE, 0, scale))
     )
-    initial = f.select(scale == NONE, f.carried(f.one()), scale_factor)
+    initial = f.select(scale == NONE, f.bounded(f.one()), scale_factor)
     with k.range(k.local_id() + start, stop, k.workgroup_size) as loop:
         hypercube_point = loop.index
         with k.range(0, count, carry=initial) as bits:
             (challenge_index,) = k.load(coordinates, first + bits.index)
-            coordinate = f.carried(f.load(challenges.entries, challenges_start + challenge_index))
+            coordinate = f.bounded(f.load(challenges.entries, challenges_start + challenge_index))
             bit = (hypercube_point >> (count - 1 - bits.index)) & 1
-            factor = f.select(bit != 0, coordinate, f.carried(1 - coordinate))
-            bits.next(f.carried(bits.carried * factor))
+            factor = f.select(bit != 0, coordinate, f.bounded(1 - coordinate))
+            bits.next(f.bounded(bits.carried * factor))
         f.store(factors.entries, proof * factors.stride + out + hypercube_point, bits.results)
     with k.if_(k.local_id() == 0):
         k.store(tile_tickets.entries, proof * tile_tickets.stride + tile, *k.load(run_start, 0))
@@ -88,17 +88,17 @@ def expand_tables(
     def expand(points: Sequence[tuple[Value, Value]]) -> None:
         with k.range(start, stop) as outer:
             uppers = [
-                f.carried(f.load(factors.entries, factors_start + index + outer.index))
+                f.bounded(f.load(factors.entries, factors_start + index + outer.index))
                 for index, _ in points
             ]
             with k.range(k.local_id(), size, k.workgroup_size) as inner:
                 lowers = [
-                    f.carried(f.load(factors.entries, factors_start + index + inner.index))
+                    f.bounded(f.load(factors.entries, factors_start + index + inner.index))
                     for _, index in points
                 ]
-                entry = f.carried(f.sum_of_products(list(zip(uppers, lowers, strict=True))))
+                entry = f.bounded(f.sum_of_products(list(zip(uppers, lowers, strict=True))))
                 entry_index = (outer.index << log_low) + inner.index
-                entry = f.select(entry_index < nonzero_count, entry, f.carried(f.zero()))
+                entry = f.select(entry_index < nonzero_count, entry, f.bounded(f.zero()))
                 f.store(tables.entries, proof * tables.stride + out + entry_index, entry)
 
     with k.if_(high_2 == NONE) as branch:

@@ -65,17 +65,17 @@ class Gates:
     def times_coefficient(self, weight: Any, gate: Gate) -> Any:
         """Return the weight of a gate's output times its coefficient."""
         f, mixed = self._mixed.extended, self._mixed
-        return f.carried(mixed.multiply(weight, self._coefficient(gate.code, gate.instance)))
+        return f.bounded(mixed.multiply(weight, self._coefficient(gate.code, gate.instance)))
 
     def _coefficient(self, code: Value, instance: Value) -> Any:
         form, f, base = self._form, self._mixed.extended, self._mixed.base
         if form.is_random:
             challenges = self._challenges
             first_random = self._proof * challenges.stride + challenges.first_random
-            return f.carried(f.load(challenges.elements, first_random + code))
+            return f.bounded(f.load(challenges.elements, first_random + code))
         tables = self._tables
         if form.has_public:
             public_index = self._proof * tables.public + code - tables.numbers
             entry = (public_index << tables.log_instances) + instance + tables.numbers
             code = self._k.select(code < tables.numbers, code, entry)
-        return base.carried(base.load(tables.coefficients, code))
+        return base.bounded(base.load(tables.coefficients, code))

@@ -41,18 +41,18 @@ def evaluate_tables(
     row = k.load(rows, tile * EVALUATION_ROW, EVALUATION_ROW)
     log_low, start, stop = row[0], row[5], row[6]
     size, factors_start = k.constant(1, u32) << log_low, proof * factors.stride
-    zeros = tuple(f.carried(f.zero()) for _ in range(claims))
+    zeros = tuple(f.bounded(f.zero()) for _ in range(claims))
     with k.range(start, stop, carry=zeros) as outer:
         with k.range(k.local_id(), size, k.workgroup_size, carry=zeros) as inner:
             value_index = (proof << log_size) + (outer.index << log_low) + inner.index
-            value = base.carried(base.load(values, value_index))
+            value = base.bounded(base.load(values, value_index))
             lowers = [
                 f.load(factors.entries, factors_start + row[2 + 2 * n] + inner.index)
                 for n in range(claims)
             ]
-            products = [mixed.multiply(f.carried(lower), value) for lower in lowers]
+            products = [mixed.multiply(f.bounded(lower), value) for lower in lowers]
             inner.next(
-                tuple(f.carried(a + b) for a, b in zip(inner.carried, products, strict=True))
+                tuple(f.bounded(a + b) for a, b in zip(inner.carried, products, strict=True))
             )
         uppers = [
             f.load(factors.entries, factors_start + row[1 + 2 * n] + outer.index)
@@ -60,12 +60,12 @@ def evaluate_tables(
         ]
         outer.next(
             tuple(
-                f.carried(total + f.carried(upper) * part)
+                f.bounded(total + f.bounded(upper) * part)
                 for total, upper, part in zip(outer.carried, uppers, inner.results, strict=True)
             )
         )
     # The kernel loaded integers as elements in Montgomery form.
-    totals = [f.carried(of_integer(f, total)) for total in sums.totals(list(outer.results))]
+    totals = [f.bounded(of_integer(f, total)) for total in sums.totals(list(outer.results))]
     with k.if_(k.local_id() == 0):
         for n, total in enumerate(totals):
             part_index = proof * parts.stride + row[7 + n]
@@ -103,11 +103,11 @@ def check_claims(
         sums = SumReader(k, f, parts, proof, ticket)
         is_sent = element_index != NONE
         element = f.load(sent.entries, proof * sent.stride + k.select(is_sent, element_index, 0))
-        element = f.select(is_sent, f.carried(of_integer(f, element)), f.carried(f.zero()))
-        claim_value = f.carried(sums.sum(claim_first, claim_stop) + element)
+        element = f.select(is_sent, f.bounded(of_integer(f, element)), f.bounded(f.zero()))
+        claim_value = f.bounded(sums.sum(claim_first, claim_stop) + element)
         verdict = k.constant(PASSED, u32)
         if evaluates:
-            difference = f.carried(sums.sum(table_first, table_stop) - claim_value)
+            difference = f.bounded(sums.sum(table_first, table_stop) - claim_value)
             verdict = k.select(f.is_zero(difference), verdict, FAILED)
         with k.if_(sums.fresh):
             f.store(claimed, i, claim_value)

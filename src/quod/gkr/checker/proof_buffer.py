@@ -22,13 +22,13 @@ class SumReader:
     def sum(self, first: Value, stop: Value) -> Any:
         """Return the sum of the partial sums `first` to `stop` - 1, and check their tags."""
         k, f, sums = self._k, self._f, self._sums
-        with k.range(first, stop, carry=(f.carried(f.zero()), k.constant(0, u32))) as loop:
+        with k.range(first, stop, carry=(f.bounded(f.zero()), k.constant(0, u32))) as loop:
             total, tag_differences = loop.carried
             index = self._start + loop.index
             (tag,) = k.load(sums.words, sums.tags + index)
             loop.next(
                 (
-                    f.carried(total + f.load(sums.words, index)),
+                    f.bounded(total + f.load(sums.words, index)),
                     tag_differences | (tag ^ self._ticket),
                 )
             )
@@ -66,11 +66,11 @@ class ProofBuffer:
     def element(self, index: Value) -> Any:
         """Load an element of the proof."""
         f = self._f
-        return f.carried(of_integer(f, f.load(self._sent.entries, self._first + index)))
+        return f.bounded(of_integer(f, f.load(self._sent.entries, self._first + index)))
 
     def challenge(self, step: Value) -> Any:
         """Load the challenge after a message."""
-        return self._f.carried(self._f.load(self._challenges.entries, self._first_step + step))
+        return self._f.bounded(self._f.load(self._challenges.entries, self._first_step + step))
 
     def rounds(self, claim: Any, sumcheck: tuple[Value, ...], weights: tuple[Value, ...]) -> Any:
         """Compute the claim after the rounds of a sumcheck.
@@ -89,8 +89,8 @@ class ProofBuffer:
         is_weighted = has_eq != 0
         # eq at 1/2 is 1/2 for both bits, a factor of the whole sum.
         with k.range(0, halves, carry=claim) as halving:
-            halving.next(f.carried(halving.carried * half))
-        one_half = f.carried(f.one() * half)
+            halving.next(f.bounded(halving.carried * half))
+        one_half = f.bounded(f.one() * half)
         with k.range(0, rounds, carry=halving.results) as loop:
             round_index, coefficients_start = loop.index, first + loop.index * degree
             x = self.challenge(first_challenge + round_index)
@@ -99,7 +99,7 @@ class ProofBuffer:
                 horner_sum, higher_sum = inner.carried
                 coefficient = self.element(coefficients_start + degree - 1 - inner.index)
                 inner.next(
-                    (f.carried(horner_sum * x + coefficient), f.carried(higher_sum + coefficient))
+                    (f.bounded(horner_sum * x + coefficient), f.bounded(higher_sum + coefficient))
                 )
             horner_sum, higher_sum = inner.results
             uses_challenge = is_weighted & (round_index >= halves)
@@ -107,9 +107,9 @@ class ProofBuffer:
                 k.select(uses_challenge, first_coordinate + round_index - halves, first_challenge)
             )
             weight = f.select(uses_challenge, coordinate, one_half)
-            scaled_claim = f.select(is_weighted, loop.carried, f.carried(loop.carried * half))
-            constant = f.carried(scaled_claim - weight * higher_sum)
-            loop.next(f.carried(horner_sum * x + constant))
+            scaled_claim = f.select(is_weighted, loop.carried, f.bounded(loop.carried * half))
+            constant = f.bounded(scaled_claim - weight * higher_sum)
+            loop.next(f.bounded(horner_sum * x + constant))
         return loop.results
 
 

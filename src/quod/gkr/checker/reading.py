@@ -112,7 +112,7 @@ def read_messages(
             )  # fmt: skip
             message = k.load(sent.words, base + first_word, most_words)
             state = chain.absorbed_prefix(state, header_word, message, length)
-            challenge_element = f.carried(challenge(f, field, state))
+            challenge_element = f.bounded(challenge(f, field, state))
             with k.if_(stores):
                 f.store(challenges.entries, proof * messages + loop.index, challenge_element)
             is_valid = is_digest | _all_below(k, field.modulus, message, length)

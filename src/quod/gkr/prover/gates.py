@@ -101,31 +101,31 @@ class Coefficients:
             public_index = ((proof * gates.public + number) << gates.log_rows) + instance
             index = k.select(tag == PUBLIC_TAG, gates.first_public + public_index, number)
         if not form.has_random:
-            return mixed.base.carried(mixed.base.load(gates.coefficients, index))
+            return mixed.base.bounded(mixed.base.load(gates.coefficients, index))
         f = mixed.extended
         with k.if_(tag == RANDOM_TAG) as branch:
-            branch.yield_(f.carried(f.load(gates.challenges, proof * gates.randoms + number)))
+            branch.yield_(f.bounded(f.load(gates.challenges, proof * gates.randoms + number)))
         with branch.otherwise():
-            branch.yield_(f.carried(mixed.embedded(mixed.base.load(gates.coefficients, index))))
+            branch.yield_(f.bounded(mixed.embedded(mixed.base.load(gates.coefficients, index))))
         return branch.results
 
 
-def carried(mixed: MixedField, element: Any) -> Any:
-    """Return an element of either field in the form of a loop-carried value."""
-    return (mixed.extended if mixed.is_extended(element) else mixed.base).carried(element)
+def bounded(mixed: MixedField, element: Any) -> Any:
+    """Return an element of either field with standard bounds, as loops carry it."""
+    return (mixed.extended if mixed.is_extended(element) else mixed.base).bounded(element)
 
 
 def power(f: Any, value: Any, exponent: int) -> Any:
     """Return value**exponent, for exponents from 1 to 5."""
     if exponent == 1:
         return value
-    square = f.carried(f.square(value))
+    square = f.bounded(f.square(value))
     if exponent == 2:
         return square
     if exponent == 3:
-        return f.carried(square * value)
-    fourth = f.carried(f.square(square))
-    return fourth if exponent == 4 else f.carried(fourth * value)
+        return f.bounded(square * value)
+    fourth = f.bounded(f.square(square))
+    return fourth if exponent == 4 else f.bounded(fourth * value)
 
 
 def added_gates(
@@ -139,13 +139,13 @@ def added_gates(
     words of one gate.
     """
     k = mixed.base.k
-    total = f.carried(f.zero())
+    total = f.bounded(f.zero())
     for kind_index, kind in enumerate(kinds):
         start = wire + kind_index * (wires + 1)
         width = KINDS[kind] + 1
         with k.range(table.starts[start], table.starts[start + 1], width, carry=total) as loop:
             product = gate_term(kind, *k.load(table.gates, loop.index, width))
             product = mixed.embedded(product) if f is mixed.extended else product
-            loop.next(f.carried(loop.carried + product))
+            loop.next(f.bounded(loop.carried + product))
         total = loop.results
     return total

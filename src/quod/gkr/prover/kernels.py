@@ -53,18 +53,18 @@ def corner_weights(
         point_start = proof * points.stride
 
         def coordinate(start: Value, variable: Value) -> Any:
-            return f.carried(f.load(points.elements, point_start + start + variable))
+            return f.bounded(f.load(points.elements, point_start + start + variable))
 
-        starts = [f.carried(f.one())]
+        starts = [f.bounded(f.one())]
         if claims == 2:
-            starts.append(f.carried(f.load(points.elements, point_start + points.factor)))
+            starts.append(f.bounded(f.load(points.elements, point_start + points.factor)))
         with k.range(0, upper_variables, carry=tuple(starts)) as loop:
             bit = (lower_bits >> (upper_variables - 1 - loop.index)) & 1
             products = []
             for product, start in zip(loop.carried, (points.first, points.second), strict=False):
                 coordinate_value = coordinate(start, loop.index + log_each)
-                eq_factor = f.select(bit != 0, coordinate_value, f.carried(1 - coordinate_value))
-                products.append(f.carried(product * eq_factor))
+                eq_factor = f.select(bit != 0, coordinate_value, f.bounded(1 - coordinate_value))
+                products.append(f.bounded(product * eq_factor))
             loop.next(tuple(products))
         totals: list[Any] = []
         for product, start in zip(loop.results, (points.first, points.second), strict=False):
@@ -73,13 +73,13 @@ def corner_weights(
             ]
             entries = scaled_eq_table(f, product, coordinates)
             totals = (
-                [f.carried(a + b) for a, b in zip(totals, entries, strict=True)]
+                [f.bounded(a + b) for a, b in zip(totals, entries, strict=True)]
                 if totals
                 else entries
             )
         for position, total in enumerate(totals):
             wire = (k.constant(position, u32) << upper_variables) + lower_bits
-            weight = f.select(wire < zeros, f.carried(total), f.carried(f.zero()))
+            weight = f.select(wire < zeros, f.bounded(total), f.bounded(f.zero()))
             f.store(weights, (proof << log_size) + wire, weight)
 
 
@@ -111,10 +111,10 @@ def collapse_instances(
 
     def weighted_sum(wire: Value, start: Value | int, step: Value | int) -> Any:
         proof = wire // places
-        with k.range(start, count, step, carry=f.carried(f.zero())) as loop:
+        with k.range(start, count, step, carry=f.bounded(f.zero())) as loop:
             value = value_field.load(values, first + (wire << log_instances) + loop.index)
             weight = f.load(shares, (proof << log_instances) + loop.index)
-            loop.next(f.carried(loop.carried + mixed.multiply(weight, value)))
+            loop.next(f.bounded(loop.carried + mixed.multiply(weight, value)))
         return loop.results
 
     if by_workgroup:

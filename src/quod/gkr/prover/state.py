@@ -119,7 +119,7 @@ class StateMemory:
 
     def load(self, place: Value | int) -> Any:
         """Load an element; `place` is its offset, such as `VALUES` or `second_point`."""
-        return self._f.carried(self._f.load(self._memory, self._start + place))
+        return self._f.bounded(self._f.load(self._memory, self._start + place))
 
     def store(self, place: Value | int, element: Any) -> None:
         """Store an element; `place` is its offset."""

@@ -65,7 +65,7 @@ def begin_proofs(
         ) as draws:
             index = draws.index
             state = next_state(k, chain, draws.carried, index > 0)
-            challenge_element = f.carried(challenge(f, field, state))
+            challenge_element = f.bounded(challenge(f, field, state))
             with k.if_((local == 0) & (phases.index == 0)):
                 f.store(challenges, proof * randoms + index, challenge_element)
             with k.if_((local == 0) & is_second):
@@ -80,7 +80,7 @@ def begin_proofs(
     k.barrier()
     with k.if_(local == 0):
         prover_state.store_transcript(chain, phases.results)
-        prover_state.store(CLAIM, f.carried(f.zero()))
+        prover_state.store(CLAIM, f.bounded(f.zero()))
 
 
 def next_state(k: Builder, chain: Chain, state: Words, is_further: Value) -> Words:
@@ -118,16 +118,16 @@ def begin_first_sumcheck(
     sums = WorkgroupSums(k, f, 1)
     proof, local = k.workgroup_id(), k.local_id()
     coefficients = _Constants(k, form, constants, proof)
-    with k.range(local, constants.count, k.workgroup_size, carry=f.carried(f.zero())) as loop:
+    with k.range(local, constants.count, k.workgroup_size, carry=f.bounded(f.zero())) as loop:
         output, code = k.load(constants.gates, loop.index * 2, 2)
-        weight = f.carried(f.load(weights, (proof << constants.log_size) + output))
-        loop.next(f.carried(loop.carried + coefficients.times(weight, code)))
+        weight = f.bounded(f.load(weights, (proof << constants.log_size) + output))
+        loop.next(f.bounded(loop.carried + coefficients.times(weight, code)))
     (total,) = sums.totals([loop.results])
     prover_state = StateMemory(f, states, proof, sizes)
     next_progress = ProverState(f, progress, sizes.batch, proof, rounds)
     half = (form.field.modulus.value + 1) // 2
-    with k.range(0, halvings, carry=f.carried(prover_state.load(CLAIM) - total)) as loop:
-        loop.next(f.carried(loop.carried * half))
+    with k.range(0, halvings, carry=f.bounded(prover_state.load(CLAIM) - total)) as loop:
+        loop.next(f.bounded(loop.carried * half))
     with k.if_(local == 0):
         next_progress.set_claim(loop.results)
         next_progress.set_state(chain, prover_state.load_transcript(chain))
@@ -157,14 +157,14 @@ class _Constants:
             public_index = code & ((1 << TAG_SHIFT) - 1)
             constants = self._constants
             coefficient = f.load(constants.collapsed, self._proof * constants.public + public_index)
-            branch.yield_(f.carried(weight * coefficient))
+            branch.yield_(f.bounded(weight * coefficient))
         with branch.otherwise():
             branch.yield_(self._multiply_fixed(weight, code))
         return branch.results
 
     def _multiply_fixed(self, weight: Any, code: Value) -> Any:
         coefficient = self._numbers.load(code, self._proof, self._zero)
-        return self._mixed.extended.carried(self._mixed.multiply(weight, coefficient))
+        return self._mixed.extended.bounded(self._mixed.multiply(weight, coefficient))
 
 
 @kernel
@@ -188,7 +188,7 @@ def set_points(
         proof, variable = i // rounds, i % rounds
         prover_state = StateMemory(f, states, proof, sizes)
         with k.if_(variable < log_below) as branch:
-            branch.yield_(f.carried(f.one() * ((field.modulus.value + 1) // 2)))
+            branch.yield_(f.bounded(f.one() * ((field.modulus.value + 1) // 2)))
         with branch.otherwise():
             branch.yield_(prover_state.load(prover_state.instance_point + variable - log_below))
         f.store(points, i, branch.results)

@@ -120,7 +120,7 @@ def multiply_pieces(
         with k.range(0, table.lengths[piece], carry=_zero(f)) as loop:
             entry = entry_place(k, piece, bundle_start, loop.index)
             factor = f.load(vector, table.indices[entry], linear=True)
-            loop.next(f.carried(loop.carried + f.load(table.values, entry) * factor))
+            loop.next(f.bounded(loop.carried + f.load(table.values, entry) * factor))
         f.store(out, table.targets[piece], loop.results)
 
 
@@ -151,7 +151,7 @@ def multiply_pieces_by_each(
         with k.range(0, table.lengths[piece], carry=_zero(f)) as loop:
             entry = entry_place(k, piece, bundle_start, loop.index)
             factor = f.load(vector, vector_start + table.indices[entry], linear=True)
-            loop.next(f.carried(loop.carried + f.load(table.values, entry) * factor))
+            loop.next(f.bounded(loop.carried + f.load(table.values, entry) * factor))
         f.store(
             out, interleaved_index(table.targets[piece], vector_index, vectors, part), loop.results
         )
@@ -180,7 +180,7 @@ def add_pieces(
     shared = k.shared(types.u64, k.workgroup_size * f.word_count)
     group, lane = k.workgroup_id(), k.local_id()
     with k.range(bounds[group] + lane, bounds[group + 1], k.workgroup_size, carry=_zero(f)) as loop:
-        loop.next(f.carried(loop.carried + f.load(elements, loop.index, linear=True)))
+        loop.next(f.bounded(loop.carried + f.load(elements, loop.index, linear=True)))
     f.store(shared, lane, loop.results)
     _add_shared(k, f, shared, lane)
     with k.if_(lane == 0):
@@ -209,7 +209,7 @@ def add_pieces_of_each(
     vector_index, row = group // rows, group % rows
     with k.range(bounds[row] + lane, bounds[row + 1], k.workgroup_size, carry=_zero(f)) as loop:
         index = interleaved_index(loop.index, vector_index, vectors, part)
-        loop.next(f.carried(loop.carried + f.load(elements, index, linear=True)))
+        loop.next(f.bounded(loop.carried + f.load(elements, index, linear=True)))
     f.store(shared, lane, loop.results)
     _add_shared(k, f, shared, lane)
     with k.if_(lane == 0):
@@ -232,8 +232,8 @@ def _add_shared(k: Builder, f: PrimeField, shared: Value, lane: Value) -> None:
 
 
 def _zero(f: PrimeField) -> Any:
-    """Return zero as a loop's initial value: with its carries propagated (`f.carried`)."""
-    return f.carried(f.raw_constant(0, f.memory_exponent))
+    """Return zero with standard bounds, as a loop's initial value."""
+    return f.bounded(f.raw_constant(0, f.memory_exponent))
 
 
 @frozen

@@ -67,7 +67,7 @@ def sparse_rows(
     f = prime_field(k, modulus)
     row = k.global_id()
     with k.if_(row < rows):
-        zero = f.carried(f.raw_constant(0, f.memory_exponent))
+        zero = f.bounded(f.raw_constant(0, f.memory_exponent))
         with k.range(start[row], stop[row], carry=zero) as loop:
             offset = loop.index.cast(types.u64) * (HEAD_WORDS + modulus.words)
             (element,) = k.load(entries, offset + index)
@@ -79,7 +79,7 @@ def sparse_rows(
                 ]
             )
             factor = f.load(vector, element, linear=True)
-            loop.next(f.carried(loop.carried + value * factor))
+            loop.next(f.bounded(loop.carried + value * factor))
         f.store(out, target[row], loop.results)
 
 

@@ -189,7 +189,7 @@ class _Parameters:
             )
             totals = [law.add(total, summand) for total, summand in zip(totals, sums, strict=True)]
             index += len(points)
-        ratio = (self._key.plain(2), delta_g2)
+        ratio = (self._key.delta(2), delta_g2)
         if totals != [None, None] and not same_ratio(curve, (totals[0], totals[1]), ratio):
             self._fail_verification(
                 f"{name} is not the key's {name} divided by the contributed secrets"

@@ -138,12 +138,12 @@ class NewKey:
         system: R1cs,
         powers: LagrangePowers,
         timeline: Timeline,
-        kept: PointStore | None = None,
+        store: PointStore | None = None,
     ) -> None:
-        """kept: the points that an interrupted run has stored; default: none."""
+        """store: the points that an interrupted run has stored; default: none."""
         self._device, self._system, self._powers = device, system, powers
         self._timeline = timeline
-        self._store: PointStore = EmptyPointStore() if kept is None else kept
+        self._store: PointStore = EmptyPointStore() if store is None else store
         self._curve = CURVES[system.curve]
         self._public_wires = system.public + 1
         self._domain_size = 1 << powers.power

@@ -94,7 +94,7 @@ class KeyContribution:
         number: int,
         curve: PairingCurve,
         digest: Digest,
-        before: G1Point,
+        previous_delta: G1Point,
         timeline: Timeline,
     ) -> None:
         """Raise VerificationError unless the contribution is valid.
@@ -103,7 +103,7 @@ class KeyContribution:
         contribution times its secret; a beacon also determines the key.
         path, number: the zkey's path and the index of the contribution from 1 on, for messages.
         digest: the hash function that `Ceremony.digests` yields for it.
-        before: the delta in G1 before the contribution.
+        previous_delta: the delta in G1 before the contribution.
         """
         key = self.key
 
@@ -115,9 +115,13 @@ class KeyContribution:
         ratio = (hash_to_g2(curve, self.transcript), key.g2_spx)
         if not same_ratio(curve, (key.g1_s, key.g1_sx), ratio):
             fail("its key is not a proof of knowledge: g1_sx and g2_spx have different secrets")
-        if not same_ratio(curve, (before, self.delta_g1), ratio):
+        if not same_ratio(curve, (previous_delta, self.delta_g1), ratio):
             fail("its delta is not the previous delta times the secret of its key")
-        if self.delta_g1 is not None and before is not None and self.delta_g1[0] == before[0]:
+        if (
+            self.delta_g1 is not None
+            and previous_delta is not None
+            and self.delta_g1[0] == previous_delta[0]
+        ):
             fail("its secret is 1 or -1, which is not secret")
         if self.details.beacon is not None:
             secret, base = beacon_secret(curve, self.details.beacon.followed_stream(timeline))

@@ -127,7 +127,7 @@ class ContributedKey:
         """
         zkey, curve = self.zkey, self.curve
         deltas = [
-            multiple_of(curve, degree, self.plain(degree), secret) for degree in (1, 2)
+            multiple_of(curve, degree, self.delta(degree), secret) for degree in (1, 2)
         ]  # fmt: skip
         digest = self.ceremony.digest()
         public_key = PublicKey.of(curve, secret, first, digest)
@@ -181,7 +181,7 @@ class ContributedKey:
 
         write_atomically(target, write, replace=replace)
 
-    def plain(self, degree: int) -> Point:
+    def delta(self, degree: int) -> Point:
         """Return the key's delta in G1 or G2, as integers."""
         points: Words = getattr(self.zkey, f"delta_g{degree}")
         return to_points(group_of(self.curve, degree), points[None])[0]

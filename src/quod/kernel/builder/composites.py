@@ -55,7 +55,7 @@ def slots(parameters: Mapping[str, ParameterType], axes: int = 1) -> dict[str, T
     return slots
 
 
-def are_numbers(parameters: Mapping[str, ParameterType]) -> list[bool]:
+def are_single_slots(parameters: Mapping[str, ParameterType]) -> list[bool]:
     """Return per slot whether it is a number or pointer, not a part of an element."""
     flags: list[bool] = []
     for type_ in without_structs(parameters).values():
@@ -64,10 +64,10 @@ def are_numbers(parameters: Mapping[str, ParameterType]) -> list[bool]:
 
 
 def pointers_of(
-    parameters: Mapping[str, ParameterType], slots: Mapping[str, Type], names: Sequence[str],
-    location: Location,
+    parameters: Mapping[str, ParameterType], slots: Mapping[str, Type],
+    constant_names: Sequence[str], location: Location,
 ) -> tuple[str, ...]:  # fmt: skip
-    """Return the pointer slots of the parameters `names`, which are declared constant.
+    """Return the pointer slots of `constant_names`, the parameters that are declared constant.
 
     Raises TraceError for a parameter that has none: only an array can be constant.
     """
@@ -76,12 +76,13 @@ def pointers_of(
         count = len(type_.slots) if isinstance(type_, Composite) else 1
         parameter_slots = islice(remaining, count)
         pointers[name] = [slot for slot, kind in parameter_slots if isinstance(kind, PointerType)]
-    for name in names:
+    for name in constant_names:
         if not pointers[name]:
             raise TraceError(
-                f"parameter {name} is {parameters[name]}, and arrays alone are constant", location
+                f"parameter {name} is {parameters[name]}, but only an array can be constant",
+                location,
             )
-    return tuple(slot for name in parameters if name in names for slot in pointers[name])
+    return tuple(slot for name in parameters if name in constant_names for slot in pointers[name])
 
 
 def joined(

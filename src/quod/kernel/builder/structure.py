@@ -142,7 +142,7 @@ def describe(key: Hashable) -> str:
 def remedy(key: Hashable, other: Hashable) -> str:
     """Return advice, or "", to append to a message about two structures with different keys."""
     if _differ_in_bounds(key, other):
-        return "; give each with the field's standard bounds, as `field.carried(x)`"
+        return "; give each with the field's standard bounds, as `field.bounded(x)`"
     return ""
 
 

@@ -73,7 +73,9 @@ def number_of(op: Op, run: Run, frame: Frame, slot: int, active: ActiveLanes) ->
     return int(values[0])
 
 
-def places_of(op: Op, run: Run, frame: Frame, slot: int, active: ActiveLanes) -> tuple[int, Array]:
+def addresses_of(
+    op: Op, run: Run, frame: Frame, slot: int, active: ActiveLanes
+) -> tuple[int, Array]:
     """Return a pointer operand as buffer number and byte offset per instance.
 
     Raises InterpreterError if the buffer differs between instances.
@@ -88,18 +90,18 @@ def places_of(op: Op, run: Run, frame: Frame, slot: int, active: ActiveLanes) ->
     return int(buffer_indices[0]), pointers.offset[active.lanes]
 
 
-def place_of(op: Op, run: Run, frame: Frame, slot: int, active: ActiveLanes) -> tuple[int, int]:
+def address_of(op: Op, run: Run, frame: Frame, slot: int, active: ActiveLanes) -> tuple[int, int]:
     """Return a pointer operand as buffer number and byte offset.
 
     Raises InterpreterError if either differs between instances.
     """
-    buffer_index, offsets = places_of(op, run, frame, slot, active)
+    buffer_index, offsets = addresses_of(op, run, frame, slot, active)
     if (offsets != offsets[0]).any():
         raise _differs(op, run, active.group)
     return buffer_index, int(offsets[0])
 
 
-def room_of(op: Op, run: Run, group: int, buffer_index: int) -> SharedBuffer:
+def tile_buffer_of(op: Op, run: Run, group: int, buffer_index: int) -> SharedBuffer:
     """Return the shared array of a tile.
 
     Raises InterpreterError if its alignment does not suit the swizzle.

@@ -12,9 +12,9 @@ import numpy as np
 from quod.kernel.builder.matrices import added, factors, numbers_of_halves
 from quod.kernel.interpreter.arrivals import (
     ActiveLanes,
+    addresses_of,
     error_of,
-    places_of,
-    room_of,
+    tile_buffer_of,
     warpgroups_of,
 )
 from quod.kernel.interpreter.pending import PendingReads
@@ -117,12 +117,12 @@ def _read_matrix(
     )
     element = factors(str(op.attributes["element"]))["ab".index(name)]
     element = _TRUNCATED_TYPES.get(element, element)
-    buffer_index, offsets = places_of(op, run, frame, operands[0], active)
+    buffer_index, offsets = addresses_of(op, run, frame, operands[0], active)
     starts = offsets + 4 * array(frame[operands[1]])[active.lanes].astype(np.int64)
     group = active.group
     if (starts != starts[0]).any():
         raise error_of(op, run, group, f"has a tile of {op.name} that differs between instances")
-    shared_buffer, start = room_of(op, run, group, buffer_index), int(starts[0])
+    shared_buffer, start = tile_buffer_of(op, run, group, buffer_index), int(starts[0])
     max_offset = 0 if block_stride is not None else LINE - 2 * MATRIX_DEPTH
     if start % 16 or start % PATTERN > max_offset:
         raise error_of(

@@ -14,10 +14,10 @@ from quod.kernel.errors import InterpreterError
 from quod.kernel.interpreter.arrivals import (
     ActiveLanes,
     active_lanes_of,
+    address_of,
     error_of,
     number_of,
-    place_of,
-    room_of,
+    tile_buffer_of,
 )
 from quod.kernel.interpreter.collectives import check_uniform_mask, forget_accesses
 from quod.kernel.interpreter.memory import SharedBuffer
@@ -42,7 +42,7 @@ _UNKNOWN = "has an mbarrier that others do not know of; a {} is needed between"
 def _barrier_key(
     op: Op, run: Run, frame: Frame, operands: Sequence[int], active: ActiveLanes
 ) -> tuple[int, int, int]:
-    buffer_index, offset = place_of(op, run, frame, operands[0], active)
+    buffer_index, offset = address_of(op, run, frame, operands[0], active)
     byte_offset = offset + 8 * number_of(op, run, frame, operands[1], active)
     shared_buffer = run.buffers[buffer_index]
     if not 0 <= byte_offset <= shared_buffer.nbytes - 8:
@@ -189,9 +189,9 @@ def copy_tile(op: Op, operands: list[int], results: list[int]) -> Step:
             targets = range(first_group, first_group + run.cluster) if multicast else [group]
             if not set(targets) <= groups:
                 raise error_of(op, run, group, f"is alone in its cluster at {op.name}")
-            buffer_index, offset = place_of(op, run, frame, operands[0], active)
+            buffer_index, offset = address_of(op, run, frame, operands[0], active)
             byte_offset = offset + 4 * number_of(op, run, frame, operands[1], active)
-            shared_buffer = room_of(op, run, group, buffer_index)
+            shared_buffer = tile_buffer_of(op, run, group, buffer_index)
             if byte_offset % PATTERN or byte_offset + len(data) > shared_buffer.nbytes:
                 raise error_of(
                     op, run, group, f"copies {len(data)} bytes to byte {byte_offset} of "
@@ -249,7 +249,7 @@ def _read_tile(
     group = active.group
     scalars = [number_of(op, run, frame, slot, active) for slot in operands[6:]]
     length, height, planes, column, line, plane = scalars
-    buffer_index, offset = place_of(op, run, frame, operands[5], active)
+    buffer_index, offset = address_of(op, run, frame, operands[5], active)
     source = run.buffers[buffer_index]
     if offset % 16 or length % 8:
         raise error_of(
@@ -284,7 +284,7 @@ def _check_map(
     expected: tuple[int, int, int, int],
 ) -> None:
     """Compare an emulated device's tensor map with the kernel's operands, unless it is all zero."""
-    buffer_index, offset = place_of(op, run, frame, slot, active)
+    buffer_index, offset = address_of(op, run, frame, slot, active)
     offsets, lanes = np.array([offset]), np.array([active.first])
     words = run.buffers[buffer_index].load(offsets, lanes, types.u64, 4, run.place(op.location))
     encoded = tuple(int(word[0]) for word in words)

@@ -93,8 +93,7 @@ class _Accumulator:
     """The accumulation of one workgroup, with its state in shared memory.
 
     Methods take `first`, the position of the workgroup's first chunk, and `sets`, the number of
-    sets of `CHAINS` rows that still have entries. `f.carried` propagates the carries of limbs;
-    `loop.carried` is the value that a loop carries.
+    sets of `CHAINS` rows that still have entries.
     """
 
     def __init__(
@@ -105,7 +104,7 @@ class _Accumulator:
         self.group = group
         self.count = count
         self.starts, self.lengths, self.entries, self.points = tables
-        zero = self.f.carried(self.f.zero())
+        zero = self.f.bounded(self.f.zero())
         self.x = _Rows.allocate(k, max_rows, zero)
         self.y = _Rows.allocate(k, max_rows, zero)
         self.prefix = _Rows.allocate(k, max_rows, zero)
@@ -177,8 +176,8 @@ class _Accumulator:
             chunk = self.chunk(first, loop.index)
             offset, negated = self.decoded(self.entries[chunk.start])
             x_words, y_words = self.words(offset)
-            self.x.store(loop.index, f.carried(f.from_words(x_words)))
-            self.y.store(loop.index, f.carried(self.signed(y_words, negated)))
+            self.x.store(loop.index, f.bounded(f.from_words(x_words)))
+            self.y.store(loop.index, f.bounded(self.signed(y_words, negated)))
             loop.next(loop.carried | f.words_are_zero((*x_words, *y_words)))
         infinite: Value = loop.results
         return infinite
@@ -192,7 +191,7 @@ class _Accumulator:
         """
         k, f = self.k, self.f
         one = f.one()
-        start = (tuple([f.carried(one)] * CHAINS), k.constant(False, types.bool_))
+        start = (tuple([f.bounded(one)] * CHAINS), k.constant(False, types.bool_))
         with k.range(0, sets, carry=start) as loop:
             prefix_products, suspicious = loop.carried
             rows = self.chain_rows(loop.index)
@@ -210,7 +209,7 @@ class _Accumulator:
             for row, product in zip(rows, prefix_products, strict=True):
                 self.prefix.store(row, product)
             products = f.multiply_many(list(zip(prefix_products, differences, strict=True)))
-            loop.next((tuple(f.carried_many(products)), suspicious))
+            loop.next((tuple(f.bounded_many(products)), suspicious))
         result: tuple[tuple[CoordinateElement, ...], Value] = loop.results
         return result
 
@@ -223,7 +222,7 @@ class _Accumulator:
         """
         k, f = self.k, self.f
         one = f.fit(f.one())
-        with k.range(0, sets, carry=tuple([f.carried(one)] * CHAINS)) as loop:
+        with k.range(0, sets, carry=tuple([f.bounded(one)] * CHAINS)) as loop:
             products = []
             for row, prefix in zip(self.chain_rows(loop.index), loop.carried, strict=True):
                 active, offset, negated = self.entry_of(row)
@@ -237,7 +236,7 @@ class _Accumulator:
                 denominator = f.unify([doubled], self.difference_bound)[0]
                 self.denominator.store(row, denominator)
                 self.prefix.store(row, prefix)
-                products.append(f.carried(prefix * denominator))
+                products.append(f.bounded(prefix * denominator))
             loop.next(tuple(products))
         result: tuple[CoordinateElement, ...] = loop.results
         return result
@@ -264,15 +263,15 @@ class _Accumulator:
         f = self.f
         prefix_products = [products[0]]
         for product in products[1:]:
-            prefix_products.append(f.carried(prefix_products[-1] * product))
+            prefix_products.append(f.bounded(prefix_products[-1] * product))
         remaining = f.inverse(prefix_products.pop())
         inverses = []
         for product, preceding_product in zip(
             products[:0:-1], reversed(prefix_products), strict=True
         ):
             inverses.append(remaining * preceding_product)
-            remaining = f.carried(remaining * product)
-        return tuple(f.carried(inverse) for inverse in (remaining, *reversed(inverses)))
+            remaining = f.bounded(remaining * product)
+        return tuple(f.bounded(inverse) for inverse in (remaining, *reversed(inverses)))
 
     def backward(
         self,
@@ -302,7 +301,7 @@ class _Accumulator:
             rises = [self.signed_y(*entry) - y for entry, y in zip(entries, ys, strict=True)]
             slopes = f.fit_many(f.multiply_many(list(zip(rises, reciprocals, strict=True))))
             squares = f.square_many(slopes)
-            new_xs = f.carried_many(
+            new_xs = f.bounded_many(
                 [
                     square - (x + x + difference)
                     for square, x, difference in zip(squares, xs, differences, strict=True)
@@ -310,7 +309,7 @@ class _Accumulator:
             )
             runs = [x - new_x for x, new_x in zip(xs, new_xs, strict=True)]
             falls = f.multiply_many(list(zip(slopes, runs, strict=True)))
-            new_ys = f.carried_many([fall - y for fall, y in zip(falls, ys, strict=True)])
+            new_ys = f.bounded_many([fall - y for fall, y in zip(falls, ys, strict=True)])
             for chain, is_active in enumerate(active):
                 row, x, y = rows[chain], xs[chain], ys[chain]
                 with k.if_(is_active):
@@ -321,7 +320,7 @@ class _Accumulator:
                 with branch.otherwise():
                     branch.yield_(no_lane)
                 infinite = infinite | branch.results
-            loop.next((tuple(f.carried_many(products[CHAINS:])), infinite))
+            loop.next((tuple(f.bounded_many(products[CHAINS:])), infinite))
         became_infinite: Value = loop.results[1]
         return became_infinite
 
@@ -362,11 +361,11 @@ class _Accumulator:
             slope = f.fit(rise * reciprocal)
             x = f.square(slope) - (x1 + x1)
             y = slope * (x1 - x) - y1
-            zero = f.carried(f.zero())
+            zero = f.bounded(f.zero())
             for memory, doubled, second, first in ((x_memory, x, x2, x1), (y_memory, y, y2, y1)):
-                result = f.select(kind == _DOUBLE, f.carried(doubled), zero)
-                result = f.select(kind == _TAKE_SECOND, f.carried(second), result)
-                result = f.carried(f.select(kind == _KEEP_FIRST, first, result))
+                result = f.select(kind == _DOUBLE, f.bounded(doubled), zero)
+                result = f.select(kind == _TAKE_SECOND, f.bounded(second), result)
+                result = f.bounded(f.select(kind == _KEEP_FIRST, first, result))
                 _Rows(k, memory, result).store(row, result)
         return kind == _CANCEL
 

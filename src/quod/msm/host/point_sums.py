@@ -16,7 +16,7 @@ _FEW_ROWS = 64
 
 
 class PointSums:
-    """Sums of `owners` segments of points.
+    """Sums of `owner_count` segments of points.
 
     point_indices: point_indices[i] is the index in `points` of owner i's sum, or
         `segments.NO_POINT`.
@@ -26,13 +26,13 @@ class PointSums:
     """
 
     def __init__(
-        self, device: HostDevice, group: Group, owners: int, *, longest: int, chunk_length: int
+        self, device: HostDevice, group: Group, owner_count: int, *, longest: int, chunk_length: int
     ) -> None:
         self._device = device
         self._group = group
         self._longest = longest
         self._chunk_length = chunk_length
-        self.point_indices = np.empty(owners, np.uint32)
+        self.point_indices = np.empty(owner_count, np.uint32)
         self.points: Array = np.empty(0, np.uint64)
 
     def add_up(self, source: Array, entries: Array, starts: Array, lengths: Array) -> None:

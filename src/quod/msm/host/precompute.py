@@ -29,10 +29,10 @@ def double_repeatedly(
     curve = PointArithmetic(k, group)
     i = k.global_id()
     with k.if_(i < count):
-        base_point = curve.carried(curve.extend(curve.load_affine(points, i)))
+        base_point = curve.bounded(curve.extend(curve.load_affine(points, i)))
         with k.range(1, copies, carry=base_point) as outer:
             with k.range(0, doublings, carry=outer.carried) as inner:
-                inner.next(curve.carried(curve.double(inner.carried)))
+                inner.next(curve.bounded(curve.double(inner.carried)))
             index = outer.index.cast(u64) * count.cast(u64) + i.cast(u64)
             k.store(
                 points, index * group.point_words, *curve.to_affine_words(inner.results)

@@ -142,13 +142,13 @@ def combine_windows(
     curve, i = PointArithmetic(k, group), k.global_id()
     with k.if_(i < count):
         start, length = starts[i], lengths[i]
-        with k.range(0, length, carry=curve.carried(curve.infinity())) as loop:
+        with k.range(0, length, carry=curve.bounded(curve.infinity())) as loop:
             index = start + (length - 1 - loop.index)
-            total = curve.carried(curve.add_affine(loop.carried, curve.load_affine(sums, index)))
+            total = curve.bounded(curve.add_affine(loop.carried, curve.load_affine(sums, index)))
             previous_window = windows[k.maximum(index, 1) - 1]
             lower = k.select(index == start, 0, previous_window)
             with k.range(0, (windows[index] - lower) * window_bits, carry=total) as inner:
-                inner.next(curve.carried(curve.double(inner.carried)))
+                inner.next(curve.bounded(curve.double(inner.carried)))
             loop.next(inner.results)
         curve.store_extended(out, i, loop.results)
 
@@ -170,11 +170,11 @@ def sum_segments(
     f = curve.field
     with k.if_(i < count):
         start = starts[i]
-        with k.range(0, lengths[i], carry=curve.carried(curve.infinity())) as loop:
+        with k.range(0, lengths[i], carry=curve.bounded(curve.infinity())) as loop:
             entry = entries[start + loop.index]
             point = curve.load_affine(points, entry & INDEX_MASK)
-            y = f.select((entry & SIGN_BIT) != 0, f.carried(-point.y), f.carried(point.y))
-            loop.next(curve.carried(curve.add_affine(loop.carried, replace(point, y=y))))
+            y = f.select((entry & SIGN_BIT) != 0, f.bounded(-point.y), f.bounded(point.y))
+            loop.next(curve.bounded(curve.add_affine(loop.carried, replace(point, y=y))))
         curve.store_extended(out, i, loop.results)
 
 

@@ -95,12 +95,12 @@ def factors_of_pass(transform: Transform, log_rows: int, log_stride: int) -> Pas
     )
 
 
-def powers(base: int, count: int, p: int, first: int = 1) -> list[int]:
-    """Return first * base**i modulo p for i below `count`."""
+def powers(base: int, count: int, p: int, factor: int = 1) -> list[int]:
+    """Return factor * base**i modulo p for i below `count`."""
     result = []
     for _ in range(count):
-        result.append(first)
-        first = first * base % p
+        result.append(factor)
+        factor = factor * base % p
     return result
 
 
@@ -125,20 +125,20 @@ def fill_progressions(
     lanes = k.workgroup_size
     row, chunk = k.workgroup_id() // groups_each, k.workgroup_id() % groups_each
     first_column = chunk * (lanes * RUN) + k.local_id()
-    ratio = f.carried(f.load(ratios, row))
-    state = (f.carried(f.load(starts, row)), ratio)
+    ratio = f.bounded(f.load(ratios, row))
+    state = (f.bounded(f.load(starts, row)), ratio)
     with k.range(0, bits, carry=state) as loop:
         value, power = loop.carried
         bit_is_set = ((first_column >> loop.index) & 1) != 0
-        product = f.carried(value * power)
-        loop.next((f.select(bit_is_set, product, value), f.carried(f.square(power))))
+        product = f.bounded(value * power)
+        loop.next((f.select(bit_is_set, product, value), f.bounded(f.square(power))))
     step = f.square_times(ratio, lanes.bit_length() - 1)
     row_start = row.cast(types.u64) * columns.cast(types.u64)
     with k.range(0, RUN, carry=loop.results[0]) as run:
         column = first_column + run.index * lanes
         with k.if_(column < columns):
             f.store(table, row_start + column.cast(types.u64), run.carried)
-        run.next(f.carried(run.carried * step))
+        run.next(f.bounded(run.carried * step))
 
 
 def build_table(device: AnyDevice, modulus: Modulus, integers: Sequence[int]) -> Buffer:

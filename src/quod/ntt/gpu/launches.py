@@ -115,14 +115,19 @@ def record_transform(
 
 
 def transform_bytes(
-    device: AnyDevice, element_bytes: int, log_size: int, tuning: Tuning, *, apart: int
+    device: AnyDevice,
+    element_bytes: int,
+    log_size: int,
+    tuning: Tuning,
+    *,
+    second_buffer_bytes: int,
 ) -> int:
     """Return an upper bound on the bytes of a transform's tables and second buffer.
 
-    apart: bytes of the second buffer, which a transform of a single pass does not need.
+    second_buffer_bytes: the size of the second buffer, which a single pass does not need.
     """
     split = tuning.split(log_size)
-    total_bytes = apart if len(split) > 1 else 0
+    total_bytes = second_buffer_bytes if len(split) > 1 else 0
     log_stride = 0
     for log_rows in split:
         total_bytes += table_bytes(device, element_bytes, log_rows, log_stride)

@@ -111,7 +111,7 @@ def scale_by_powers(
         element = first_element + steps.index * lanes
         with k.if_(element < total):
             f.store(data, element, f.load(data, element, linear=True) * steps.carried)
-        steps.next(f.carried(steps.carried * step))
+        steps.next(f.bounded(steps.carried * step))
 
 
 @frozen(eq=False)

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
-from quod.tensor.arrays import Given, check_apart, like, result, results, tensor
+from quod.tensor.arrays import Given, check_apart, check_results, like, result, tensor
 from quod.tensor.elementwise.activation_kernels import ACTIVATIONS
 from quod.tensor.elementwise.launch import launch_flat
 from quod.validation import shown
@@ -67,7 +67,7 @@ def swiglu_backward(
 
     The two tensors of `out` may occupy the memory of two of the arguments.
     """
-    results("gate and up", 2, out)
+    check_results("gate and up", 2, out)
     inputs = {"gradient": gradient, "gate": gate, "up": up}
     names = ("out[0]", "out[1]")
     first, second = _run(resolve_device(device), "swiglu_backward", inputs, names, out)

@@ -7,7 +7,7 @@ from typing import Any
 
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.memory.tensor_map import TiledMemory
-from quod.tensor.arrays import Given, Tensor, reached
+from quod.tensor.arrays import Given, Tensor, on_device
 from quod.tensor.flash_attention.heads import Heads, heads_of, results_of
 from quod.tensor.flash_attention.kernel import ATTENTION, AttentionForm
 from quod.tensor.flash_attention.plan import WarpgroupPlan, heads_together, plan_attention
@@ -73,7 +73,7 @@ def _by_warpgroups(
     """Launch the kernel on warpgroups, with tensor maps for tiles of queries, keys and values."""
     element, (queries, keys, size) = heads.q.element, heads.sizes
     head_count = math.prod(heads.q.shape[:-2])
-    memory = [reached(device, array) for array in heads.memory()]
+    memory = [on_device(device, array) for array in heads.memory()]
     rows, columns = plan.tile
     maps = device.tensor_maps((
         TiledMemory(memory[0].address, head_count, queries, size, rows),

@@ -13,9 +13,9 @@ from quod.tensor.arrays import (
     Given,
     Tensor,
     check_apart,
+    float32_tensor,
     indices,
     like,
-    of_numbers,
     result,
     tensor,
 )
@@ -64,7 +64,7 @@ class Heads:
 
     def of_queries(self, device: AnyDevice, name: str, value: Given) -> Tensor:
         """Validate an f32 tensor with one number for each query; InputError if it does not fit."""
-        return of_numbers(device, name, value, self.q.shape[:-1])
+        return float32_tensor(device, name, value, self.q.shape[:-1])
 
     def memory(self) -> list[Any]:
         """Return the memory of q, k and v, then of the lengths if there are any.
@@ -131,7 +131,7 @@ def results_of(
     out_tensor = like(device, "out", target, q)
     sums = None
     if log_sums is not None:
-        sums = of_numbers(device, "log_sums", log_sums, q.shape[:-1])
+        sums = float32_tensor(device, "log_sums", log_sums, q.shape[:-1])
         check_apart(sums, *read)
     check_apart(out_tensor, *read, sums)
     return target, out_tensor, sums

@@ -100,7 +100,7 @@ class Sequence:
         return k.select(exists, first_query, self.queries)
 
 
-def part_of(k: Builder, tensor: Value, head: Value, lines: Value, size: Value) -> Value:
+def head_pointer(k: Builder, tensor: Value, head: Value, lines: Value, size: Value) -> Value:
     """Return the pointer to head `head` of a tensor, whose heads are `lines` x `size` matrices."""
     word = u64 if k.machine.has(Capability.U64) else u32
     return k.pointer_add(tensor, head.cast(word) * (lines.cast(word) * size.cast(word)))
@@ -151,12 +151,12 @@ def _attention(
     unit_width = k.constant(1, u32)
     sequence = Sequence(k, form, (queries, keys), lengths, head // heads)
     work = _Work(
-        sequence, first_query, size, factor, part_of(k, q, head, queries, size),
-        part_of(k, keys_, head // shared_by, keys, size),
-        part_of(k, values, head // shared_by, keys, size),
+        sequence, first_query, size, factor, head_pointer(k, q, head, queries, size),
+        head_pointer(k, keys_, head // shared_by, keys, size),
+        head_pointer(k, values, head // shared_by, keys, size),
         # Computing pointers where they are used saves registers.
-        lambda: part_of(k, pointers[0], head, queries, size),
-        (lambda: part_of(k, pointers[1], head, queries, unit_width)) if form.sums else None,
+        lambda: head_pointer(k, pointers[0], head, queries, size),
+        (lambda: head_pointer(k, pointers[1], head, queries, unit_width)) if form.sums else None,
     )  # fmt: skip
     if isinstance(plan, CoreTilePlan):
         _on_cores(k, element, plan, work)
@@ -170,9 +170,9 @@ def _in_tiles(k: Builder, element: Type, plan: TilePlan, work: _Work) -> None:
     query_lines = Lines(work.q, sequence.queries)
     key_lines, value_lines = (Lines(operand, sequence.keys) for operand in (work.keys, work.values))
     tile = Tile(k, element, plan, work.size)
-    query_buffer, sums = tile.turned_room(), tile.sums()
+    query_buffer, sums = tile.transposed_buffer(), tile.sums()
     sums.clear()
-    transposed_queries = tile.turned(query_lines, first_query, query_buffer)
+    transposed_queries = tile.transposed_rows(query_lines, first_query, query_buffer)
     last_query = sequence.queries - 1
     seen = [
         sequence.seen(k.minimum(first_query + tile.row(row_index), last_query))

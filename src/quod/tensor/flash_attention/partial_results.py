@@ -20,7 +20,7 @@ from quod.tensor.rows.exponentials import LEAST
 from quod.tensor.rows.groups import own_accesses, own_rows
 from quod.tensor.rows.plan import GroupPlan
 
-TOGETHER = 4
+MAX_STORE = 4
 """The maximum number of f32 elements of one store."""
 _PARTS_PER_STEP = 8
 """The number of parts that a loop iteration reads."""
@@ -40,7 +40,7 @@ class Parts:
         self.tops = k.pointer_add(memory, count * self._size)
         self.totals = k.pointer_add(self.tops, count)
 
-    def place(self, part: Value, row: Value) -> Value:
+    def row_index(self, part: Value, row: Value) -> Value:
         """Return the index of a part's row."""
         return part.cast(u64) * self._rows + row.cast(u64)
 
@@ -51,8 +51,8 @@ class Parts:
     def store(self, index: Value, access: Value, values: Sequence[Value]) -> None:
         """Store the sums of the row at `index` that belong to access `access`."""
         row_sums, vector = self.line(index), len(values)
-        for start in range(0, vector, TOGETHER):
-            self._k.store(row_sums, access * vector + start, *values[start : start + TOGETHER])
+        for start in range(0, vector, MAX_STORE):
+            self._k.store(row_sums, access * vector + start, *values[start : start + MAX_STORE])
 
     def store_numbers(self, index: Value, top: Value, total: Value) -> None:
         """Store the greatest logit and the total of a row."""
@@ -72,7 +72,8 @@ def _attention_parts(
     def part_rows(first: Value, row: Value) -> list[tuple[Value, Value]]:
         part_indices = [first + offset for offset in range(_PARTS_PER_STEP)]
         return [
-            (part < parts, partials.place(k.minimum(part, parts - 1), row)) for part in part_indices
+            (part < parts, partials.row_index(k.minimum(part, parts - 1), row))
+            for part in part_indices
         ]
 
     with own_rows(k, plan, rows) as loop:

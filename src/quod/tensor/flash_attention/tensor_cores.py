@@ -98,16 +98,16 @@ class Tiles:
         return line * self._pitch + (lane >> 3 & 1 ^ lane & 7) * _WORDS
 
     def matrices(
-        self, start: Value, stage: Value | int, across: int, down: int, *, turned: bool = False
+        self, start: Value, stage: Value | int, across: int, down: int, *, transposed: bool = False
     ) -> Values:
         """Load a 16 x 16 matrix: lines 16 * down to 16 * down + 15, from element 16 * across.
 
         start: The offset that `left` or `right` returned.
-        turned: Transpose the matrix.
+        transposed: Transpose the matrix.
         """
         offset = start + stage * self._words ^ across * 2 * _WORDS
         return self._k.load_matrices(
-            self._buffer, offset + down * MATRIX * self._pitch, transposed=turned
+            self._buffer, offset + down * MATRIX * self._pitch, transposed=transposed
         )
 
 
@@ -249,7 +249,7 @@ class Attention:
         stage = step & (plan.stages - 1)
         for key_block, element_block in product(range(keys // MATRIX), range(self._depth)):
             value_matrix = self._values.matrices(
-                self._value_offset, stage, element_block, key_block, turned=True
+                self._value_offset, stage, element_block, key_block, transposed=True
             )
             for row_weights, blocks in zip(weights, sums, strict=True):
                 self._multiply(row_weights[key_block], value_matrix, blocks, 2 * element_block)

@@ -108,11 +108,11 @@ class Tile:
             )
         )
 
-    def turned(self, lines: Lines, first_row: Value, buffer: Value) -> Value:
+    def transposed_rows(self, lines: Lines, first_row: Value, buffer: Value) -> Value:
         """Copy the tile's rows, transposed, to shared memory; return `buffer`.
 
         first_row: The first row of the tile. Rows beyond the last are copies of the last.
-        buffer: Shared memory that `turned_room` allocated.
+        buffer: Shared memory that `transposed_buffer` allocated.
         """
         k, plan = self._k, self._plan
         width = self._head // plan.vector
@@ -128,8 +128,8 @@ class Tile:
                 buffer[(access * plan.vector + element) * self.rows + row] = padded
         return buffer
 
-    def turned_room(self) -> Value:
-        """Allocate shared memory for `turned`."""
+    def transposed_buffer(self) -> Value:
+        """Allocate shared memory for `transposed_rows`."""
         return self._k.shared(f32, self._plan.size * self.rows)
 
     def _load_chunk(self, lines: Lines, first_line: Value, start: Value | int) -> None:
@@ -174,10 +174,10 @@ class Tile:
 
     # --- products and sums
 
-    def products(self, row_room: Value, lines: Lines, first_line: Value) -> Grid:
+    def products(self, row_buffer: Value, lines: Lines, first_line: Value) -> Grid:
         """Return the products of the instance's rows with its lines of a step.
 
-        row_room: The transposed rows, from `turned`.
+        row_buffer: The transposed rows, from `transposed_rows`.
         first_line: The first line of the step.
         """
         k, plan = self._k, self._plan
@@ -194,7 +194,7 @@ class Tile:
                     for column in range(plan.columns)
                 ]
                 for element in range(step):
-                    rows = self._load_rows(row_room, chunks.index + loop.index + element)
+                    rows = self._load_rows(row_buffer, chunks.index + loop.index + element)
                     line_elements = [values[element] for values in line_chunks]
                     sums = _add_outer_product(k, rows, line_elements, sums)
                 loop.next(sums)

@@ -25,9 +25,9 @@ from quod.tensor.flash_attention.kernel import (
     AttentionForm,
     Sequence,
     corrected_sums,
+    head_pointer,
     inverse_of,
     log_sum,
-    part_of,
 )
 from quod.tensor.flash_attention.plan import RolePlan, WarpgroupPlan
 from quod.tensor.flash_attention.recompute import PlainSums
@@ -88,7 +88,7 @@ def _attention(
             # A masked key has weight 0, but 0 times an infinite or NaN value is NaN: such sums are
             # computed again without the masked keys.
             head_pointers = [
-                part_of(k, memory, head_index, lines, size)
+                head_pointer(k, memory, head_index, lines, size)
                 for memory, head_index, lines in (
                     (q, head, queries), (keys_, head // shared_by, keys),
                     (values, head // shared_by, keys),
@@ -101,9 +101,9 @@ def _attention(
             )  # fmt: skip
             state = SoftmaxState(state.tops, state.totals, sums)
         inverses = [inverse_of(k, total) for total in state.totals]
-        work.store(part_of(k, out, head, queries, size), queries, state, inverses)
+        work.store(head_pointer(k, out, head, queries, size), queries, state, inverses)
         if form.sums:
-            target = part_of(k, log_sums[0], head, queries, k.constant(1, u32))
+            target = head_pointer(k, log_sums[0], head, queries, k.constant(1, u32))
             for row_half, (top, total) in enumerate(zip(state.tops, state.totals, strict=True)):
                 row, log = work.row + 8 * row_half, log_sum(k, top, total)
                 with k.if_((row < queries) & ((lane_of(k) & 3) == 0)):

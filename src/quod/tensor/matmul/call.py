@@ -15,7 +15,7 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.frozen import replace
 from quod.kernel.ir.types import FLOATS8, Type, f32
-from quod.tensor.arrays import Given, Tensor, check_apart, like, reached, result, tensor
+from quod.tensor.arrays import Given, Tensor, check_apart, like, on_device, result, tensor
 from quod.tensor.matmul.epilogue import FUNCTIONS
 from quod.tensor.matmul.form import GemmForm, TransposeFlags
 from quod.tensor.matmul.k_major import along_k, is_along_k
@@ -116,7 +116,7 @@ def product_launch(
     kernels = GEMM
     scalars: list[Any] = [m, n, depth, int(batch_b), scale]
     if isinstance(plan, TilePlan):
-        operands = [reached(device, memory) for memory in operands]
+        operands = [on_device(device, memory) for memory in operands]
         planes = batch, batch if batch_b else 1
         along = form.transpose_a, not form.transpose_b
         halves = m, n, in_halves(element, depth)

@@ -17,9 +17,9 @@ from quod.tensor.arrays import (
     Given,
     Tensor,
     check_apart,
+    float32_memory,
+    float32_tensor,
     floats8,
-    numbers,
-    of_numbers,
     tensor,
 )
 from quod.tensor.float8_call import NAMED, Float8
@@ -84,7 +84,7 @@ def gemm_fp8(
         _is_one(column_scales, (*b_tensor.shape[:-2], shape[-1])),
     )  # fmt: skip
     if out is None:
-        out = numbers(device, a, a_tensor, shape)
+        out = float32_memory(device, a, a_tensor, shape)
     out_tensor = tensor(device, "out", out)
     if out_tensor.shape != shape:
         raise InputError(f"out must be of shape {shape}, not {out_tensor.text}")
@@ -118,7 +118,7 @@ def _scale(
     if isinstance(value, (int, float, np.number)):
         value = device.upload(np.array([real(name, value)], np.float32))
     scales = tensor(device, name, value)
-    return of_numbers(device, name, value, (1,) if scales.shape == (1,) else shape)
+    return float32_tensor(device, name, value, (1,) if scales.shape == (1,) else shape)
 
 
 def _is_one(scales: Tensor | None, shape: Sequence[int]) -> bool:

@@ -24,7 +24,7 @@ class _Position:
         # A subgroup has `down` x `right` instances.
         (rows, columns), (own_rows, own_columns) = plan.part, plan.own
         down, right = rows // own_rows, columns // own_columns
-        self.apart = down * VECTOR, right * VECTOR
+        self.group_stride = down * VECTOR, right * VECTOR
         """The distance between an instance's groups of four rows, and of four columns."""
         # 16-byte loads take half the bank cycles if lanes l ^ 1 or l ^ 2 load the same address.
         lane, group = k.lane_id(), k.subgroup_id()
@@ -68,8 +68,12 @@ def multiply_by_fma(k: Builder, plan: FmaPlan, of_a: Edges, of_b: Edges, store: 
     def load(stage: Value, depth_index: int) -> list[Value]:
         """Load the instance's rows of A, then its columns of B, for one k."""
         return [
-            *a.fragment(pointer_a, stage * stage_size, depth_index, plan.own[0], position.apart[0]),
-            *b.fragment(pointer_b, stage * stage_size, depth_index, plan.own[1], position.apart[1]),
+            *a.fragment(
+                pointer_a, stage * stage_size, depth_index, plan.own[0], position.group_stride[0]
+            ),
+            *b.fragment(
+                pointer_b, stage * stage_size, depth_index, plan.own[1], position.group_stride[1]
+            ),
         ]
 
     def multiply(fragments: Sequence[Value], sums: Sequence[Value]) -> list[Value]:
@@ -136,10 +140,10 @@ def _put(
     def store_vector(
         row_index: int | Value, column_index: int | Value, values: Sequence[Value]
     ) -> None:
-        row_offset = row_index // VECTOR * position.apart[0] + row_index % VECTOR
+        row_offset = row_index // VECTOR * position.group_stride[0] + row_index % VECTOR
         store(
             row + (position.row + row_offset),
-            column + (position.column + column_index * position.apart[1]),
+            column + (position.column + column_index * position.group_stride[1]),
             values,
         )
 

@@ -14,9 +14,9 @@ from quod.tensor.arrays import (
     Tensor,
     bytes_of,
     check_apart,
-    integers,
-    numbers,
-    sums,
+    float32_memory,
+    int32_memory,
+    result_tensor,
 )
 from quod.tensor.matmul.call import shape_of_product
 from quod.tensor.matmul.int8_kernel import GEMM_INT8, GEMM_INT8_TILES
@@ -65,7 +65,7 @@ def gemm_int8(
     }
     is_scaled = any(term is not None for term in epilogue_operands.values())
     if out is None:
-        out = (numbers if is_scaled else integers)(device, a, a_tensor, shape)
+        out = (float32_memory if is_scaled else int32_memory)(device, a, a_tensor, shape)
     out_tensor = _result(device, out, shape, scaled=is_scaled)
     check_apart(out_tensor, a_tensor, b_tensor, *epilogue_operands.values())
     if not math.prod(shape):
@@ -80,7 +80,7 @@ def gemm_int8(
 
 def _result(device: AnyDevice, out: Given, shape: tuple[int, ...], *, scaled: bool) -> Tensor:
     """Return `out` as a tensor; InputError unless its type and shape fit the product."""
-    out_tensor = sums(device, "out", out)
+    out_tensor = result_tensor(device, "out", out)
     if out_tensor.shape != shape:
         raise InputError(f"out must be of shape {shape}, not {out_tensor.text}")
     if scaled == (out_tensor.element is i32):

@@ -8,7 +8,7 @@ from quod.device.protocol import AnyDevice
 from quod.frozen import replace
 from quod.kernel.ir.types import FLOATS8
 from quod.kernel.machine import Capability
-from quod.tensor.arrays import Tensor, reached
+from quod.tensor.arrays import Tensor, on_device
 from quod.tensor.matmul.form import TransposeFlags
 from quod.tensor.permute.transposition import transpose
 from quod.tensor.rows.plan import WIDEST
@@ -49,4 +49,4 @@ def along_k(
 
 def _transposed_operand(device: AnyDevice, operand: Tensor) -> Any:
     *leading, rows, columns = range(len(operand.shape))
-    return transpose(device, reached(device, operand.memory), (*leading, columns, rows))
+    return transpose(device, on_device(device, operand.memory), (*leading, columns, rows))

@@ -12,7 +12,7 @@ from quod.device.protocol import AnyDevice
 from quod.frozen import replace
 from quod.kernel import KernelDefinition
 from quod.kernel.ir.types import Type
-from quod.tensor.arrays import Given, Tensor, of_numbers, reached
+from quod.tensor.arrays import Given, Tensor, float32_tensor, on_device
 from quod.tensor.matmul.call import tensor_maps
 from quod.tensor.matmul.k_major import along_k, is_along_k
 from quod.tensor.matmul.plan import CorePlan, GemmPlan, TilePlan
@@ -56,7 +56,7 @@ def launch_scaled(
     kernels_by_type = kernels[0]
     scalars: list[Any] = [m, n, depth, separate_b]
     if isinstance(plan, TilePlan):
-        memory = [reached(device, array) for array in memory]
+        memory = [on_device(device, array) for array in memory]
         planes = batch, batch if separate_b else 1
         halves = m, n, in_halves(a_tensor.element, depth)
         maps = tensor_maps(device, memory, halves, planes, (False, False), plan)
@@ -79,4 +79,4 @@ def epilogue_operand(
     device: AnyDevice, name: str, value: Given | None, shape: tuple[int, ...]
 ) -> Tensor | None:
     """Return scales or a bias as an f32 tensor of a shape, or None if there is none."""
-    return None if value is None else of_numbers(device, name, value, shape)
+    return None if value is None else float32_tensor(device, name, value, shape)

@@ -42,24 +42,24 @@ class DepthOrder:
     """An order of K in which a step consists of several chunks; all fields are powers of two.
 
     width: The elements of a chunk.
-    apart: The distance between the starts of two chunks of a step, in elements.
-    pieces: The chunks of a step. The chunks of the next step follow those of this step.
+    chunk_stride: The distance between the starts of two chunks of a step, in elements.
+    chunks: The chunks of a step. The chunks of the next step follow those of this step.
     """
 
     width: int
-    apart: int
-    pieces: int
+    chunk_stride: int
+    chunks: int
 
     def first(self, step: Value) -> Value:
         """Return the element of K at which a step begins."""
-        steps = self.apart // self.width
+        steps = self.chunk_stride // self.width
         # Shifts, because assemblers expand divisions.
         group, index_in_group = step >> log2(steps), step & (steps - 1)
-        return group * (self.apart * self.pieces) + index_in_group * self.width
+        return group * (self.chunk_stride * self.chunks) + index_in_group * self.width
 
     def behind(self, element: Value) -> Value:
         """Return the distance in K from a step's first element to the given element."""
-        return (element >> log2(self.width)) * self.apart + (element & (self.width - 1))
+        return (element >> log2(self.width)) * self.chunk_stride + (element & (self.width - 1))
 
 
 @frozen(eq=False)

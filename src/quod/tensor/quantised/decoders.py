@@ -28,7 +28,7 @@ class DecodePosition:
     block: The index of the block in the matrix.
     group: The index of the group in the block.
     position: The first position in the group.
-    sixteen: position // 16; an int if it is the same for all instances.
+    sixteenth: position // 16; an int if it is the same for all instances.
     width: The number of positions.
     magic: `MAGIC`, possibly as a value that the assembler cannot fold.
     """
@@ -36,7 +36,7 @@ class DecodePosition:
     block: Value
     group: Index
     position: Value
-    sixteen: Index
+    sixteenth: Index
     width: int
     magic: Index = MAGIC
 

@@ -47,8 +47,8 @@ def _dequantise(
             unit_index >> log2(units_per_group),
         )
         group, block = group_index & (decoder.groups - 1), group_index >> log2(decoder.groups)
-        place = DecodePosition(block, group, position, position >> 4, width, magic)
-        for run in decoder.decode(k, blocks, place):
+        block_position = DecodePosition(block, group, position, position >> 4, width, magic)
+        for run in decoder.decode(k, blocks, block_position):
             run_access = (block * decoder.elements + run.start) >> log2(width)
             decoded.append((unit, run_access, run.fused(k)))
     # The previous launch may still read `out`. No launch stores to the blocks, so they are loaded

@@ -34,8 +34,8 @@ def _multiply(
     divided into `together` parts with different rows, so a workgroup has `at_once * together` rows.
     """
     decoder, lane = QUANTISED_TYPES[form].decoder.with_table(k), k.local_id()
-    sharing = Sharing(k, at_once, together)
-    first_row = sharing.first
+    work = WorkDivision(k, at_once, together)
+    first_row = work.first
     # Rows beyond the last are clamped, and not stored.
     row_blocks = [
         k.minimum(first_row + row_index, rows - 1) * blocks_per_row for row_index in range(at_once)
@@ -53,9 +53,9 @@ def _multiply(
                 for index, first_block in enumerate(row_blocks):
                     sum_index = chain % _CHAINS * at_once + index
                     position = lane + start
-                    sixteen = start // 16 if k.workgroup_size <= 16 else position >> 4
+                    sixteenth = start // 16 if k.workgroup_size <= 16 else position >> 4
                     block_position = DecodePosition(
-                        first_block + loop.index, group, position, sixteen, 1
+                        first_block + loop.index, group, position, sixteenth, 1
                     )
                     (sums[sum_index],) = _add_products(
                         k, decoder, blocks, x, [block_position], loop.index, [sums[sum_index]]
@@ -66,7 +66,7 @@ def _multiply(
         units = blocks_per_row * (decoder.groups * positions_per_group)
         # Always `MAGIC`, as rows > 0. The assembler cannot know that, so it does not fold it.
         magic = k.select(rows == 0, k.constant(0, u32), k.constant(MAGIC, u32))
-        with k.range(sharing.begin, units, sharing.step, carry=zeros) as loop:
+        with k.range(work.begin, units, work.step, carry=zeros) as loop:
             # Shifts, because assemblers expand divisions.
             position, group_index = (
                 (loop.index & (positions_per_group - 1)) * width,
@@ -83,7 +83,7 @@ def _multiply(
             ]
             loop.next(_add_products(k, decoder, blocks, x, block_positions, block, loop.carried))
     totals = [sum_of(loop.results[index::at_once]) for index in range(at_once)]
-    sharing.put(totals, rows, y)
+    work.put(totals, rows, y)
 
 
 _CHAINS = 4
@@ -174,22 +174,24 @@ SUBGROUP = 32
 """Instances of a subgroup whose parts have different rows."""
 
 
-class Sharing:
+class WorkDivision:
     """The rows and positions of an instance, and the reduction of its sums."""
 
-    def __init__(self, k: Builder, at_once: int, together: int) -> None:
-        self._k, self._at_once, self._together = k, at_once, together
-        self._rows, lane = at_once * together, k.local_id()
+    def __init__(self, k: Builder, rows_per_instance: int, row_groups: int) -> None:
+        self._k, self._row_groups = k, row_groups
+        self._rows, lane = rows_per_instance * row_groups, k.local_id()
         self.begin = lane
         """The index of the instance's first positions, in units of `width` positions."""
-        self.step = k.workgroup_size // together
+        self.step = k.workgroup_size // row_groups
         self.first = k.workgroup_id() * self._rows
         """The first row of the instance."""
-        if together == 1:
-            self._buffer = room_for_sums(k, at_once)
+        if row_groups == 1:
+            self._buffer = room_for_sums(k, rows_per_instance)
             return
-        self._lanes_per_part = SUBGROUP // together
-        self._first_own_row = (lane >> log2(self._lanes_per_part) & (together - 1)) * at_once
+        self._lanes_per_part = SUBGROUP // row_groups
+        self._first_own_row = (
+            lane >> log2(self._lanes_per_part) & (row_groups - 1)
+        ) * rows_per_instance
         self._subgroup, self._lane_in_part = (
             lane >> log2(SUBGROUP),
             lane & (self._lanes_per_part - 1),
@@ -201,7 +203,7 @@ class Sharing:
     def put(self, sums: list[Value], rows: Value, y: Value) -> None:
         """Add the sums of instances in a fixed order, and store those of existing rows."""
         k, lane, buffer = self._k, self._k.local_id(), self._buffer
-        if self._together == 1 or buffer is None:
+        if self._row_groups == 1 or buffer is None:
             for row_index, total in enumerate(sums_of_workgroup(k, sums, buffer)):
                 with k.if_((lane == 0) & (self.first + row_index < rows)):
                     y[self.first + row_index] = total

@@ -45,7 +45,9 @@ class _Rows:
         self.size = decoder.positions * decoder.runs
         """Elements of a group."""
 
-    def runs(self, line: Value, group: Value, position: Value, sixteen: Index, width: int) -> Runs:
+    def runs(
+        self, line: Value, group: Value, position: Value, sixteenth: Index, width: int
+    ) -> Runs:
         """Return `width` values from a position of a group, for each run of the group.
 
         Lines beyond the matrix are clamped; no stored result depends on them.
@@ -54,7 +56,7 @@ class _Rows:
         row = k.minimum(operand.first + line, operand.extent - 1)
         block = row * (operand.depth // decoder.elements) + (group >> log2(decoder.groups))
         block_position = DecodePosition(
-            block, group & (decoder.groups - 1), position, sixteen, width
+            block, group & (decoder.groups - 1), position, sixteenth, width
         )
         return [run.fused(k) for run in decoder.decode(k, operand.pointer, block_position)]
 
@@ -68,9 +70,9 @@ class _InstanceParts(_Rows):
         super().__init__(k, decoder, operand)
         self._step = depth // decoder.runs
         positions_per_instance = width * depth // (decoder.runs * k.workgroup_size)
-        self.places = max(1, min(decoder.width, self._step, positions_per_instance))
+        self.positions_at_once = max(1, min(decoder.width, self._step, positions_per_instance))
         """The number of positions that are decoded at a time."""
-        parts_per_line = self._step // self.places
+        parts_per_line = self._step // self.positions_at_once
         part_indices = [
             k.local_id() + start for start in range(0, width * parts_per_line, k.workgroup_size)
         ]
@@ -78,7 +80,7 @@ class _InstanceParts(_Rows):
         self._positions_of_instance = [
             (
                 part_index // (8 * parts_per_line) * 8 + part_index % 8,
-                part_index // 8 % parts_per_line * self.places,
+                part_index // 8 % parts_per_line * self.positions_at_once,
             )
             for part_index in part_indices
         ]
@@ -93,15 +95,17 @@ class _InstanceParts(_Rows):
         first_position, staged = start & (size - 1), []
         for line, offset in self._positions_of_instance:
             position = first_position + offset
-            runs = self.runs(line, group, position, position >> 4, self.places)
+            runs = self.runs(line, group, position, position >> 4, self.positions_at_once)
             staged.append(tuple(value for run in runs for value in run))
         return staged
 
-    def places_of(self, staged: Staged) -> Iterator[tuple[Value, Value, Sequence[Value]]]:
+    def positioned_runs(self, staged: Staged) -> Iterator[tuple[Value, Value, Sequence[Value]]]:
         """Yield the line, the first element in the step, and the adjacent values of each run."""
         for (line, position), values in zip(self._positions_of_instance, staged, strict=True):
             for run in range(self.decoder.runs):
-                run_values = values[run * self.places : (run + 1) * self.places]
+                run_values = values[
+                    run * self.positions_at_once : (run + 1) * self.positions_at_once
+                ]
                 yield line, position + run * self._step, run_values
 
 
@@ -122,7 +126,7 @@ class SharedBlocks(SharedTile):
     def write(self, staged: Staged, stage: Value) -> None:
         """Store the values in shared memory."""
         stage_offset = stage * self._size
-        for line, first_element, values in self._blocks.places_of(staged):
+        for line, first_element, values in self._blocks.positioned_runs(staged):
             for position, value in enumerate(values):
                 self._buffer[stage_offset + (first_element + position) * self._pitch + line] = value
 
@@ -144,7 +148,7 @@ class BlockRing(Ring):
         k, stage = self._k, step % self._stages * self._size
         pack = k.pack_bf16 if self._element is bf16 else k.pack_f16
         staged = self._blocks.dequantised(self._operand.begin(step, self._depth))
-        for line, first_element, values in self._blocks.places_of(staged):
+        for line, first_element, values in self._blocks.positioned_runs(staged):
             for start in range(0, len(values), _MAX_VECTOR):
                 group_values = values[start : start + _MAX_VECTOR]
                 words = [
@@ -182,7 +186,7 @@ class CachedBlocks(CachedTile):
             target = k.pointer_add(self._buffer, groups.index * (size * self._panel) + line_offset)
             for first_position in range(0, positions, lanes):
                 position = lane + first_position
-                sixteen = first_position // 16 if lanes <= 16 else position >> 4
-                runs = self._rows.runs(line, group, position, sixteen, 1)
+                sixteenth = first_position // 16 if lanes <= 16 else position >> 4
+                runs = self._rows.runs(line, group, position, sixteenth, 1)
                 for run_index, run in enumerate(runs):
                     target[(position + run_index * positions) * self._panel] = run[0]

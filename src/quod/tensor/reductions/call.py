@@ -14,9 +14,9 @@ from quod.tensor.arrays import (
     Given,
     Tensor,
     check_apart,
-    integers,
+    indices_of_shape,
+    int32_memory,
     of_shape,
-    places_of_shape,
     shaped,
     tensor,
 )
@@ -126,8 +126,8 @@ def _reduce(
     if not sizes.length and name != "sum":
         raise InputError(f"x has the shape {source.shape}: without elements there is no {name}")
     if name.startswith("arg"):
-        target = integers(device, x, source, shape) if out is None else out
-        out_tensor = places_of_shape(device, "out", target, shape)
+        target = int32_memory(device, x, source, shape) if out is None else out
+        out_tensor = indices_of_shape(device, "out", target, shape)
     else:
         target = shaped(device, x, source, shape) if out is None else out
         out_tensor = of_shape(device, "out", target, source, shape)

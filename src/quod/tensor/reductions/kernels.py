@@ -50,16 +50,16 @@ def _along_rows(
     read, stored = memory[: len(form.read(element))], memory[len(form.read(element)) :]
     split: dict[str, Any] = {} if form.last else {"count": count, "parts": parts}
     row = Row(k, form.read(element)[0], plan, rows, width, shared=reduction.types, **split)
-    other_rows = [row.of(each) for each in read[1:]]
+    other_rows = [row.input_pointer(each) for each in read[1:]]
 
     def step(accesses: list[Access], carried: Values) -> Values:
         terms = []
         for access in accesses:
-            others = [row.load(each, access.place) for each in other_rows]
+            others = [row.load(each, access.read_index) for each in other_rows]
             for number, values in enumerate(zip(access.values, *others, strict=True)):
-                column = row.before + access.place * plan.vector + number
+                column = row.before + access.read_index * plan.vector + number
                 term = reduction.of(values[0], column) if form.first else values
-                if access.in_range is not None and not reduction.picks:
+                if access.in_range is not None and not reduction.is_idempotent:
                     term = tuple(
                         k.select(access.in_range, *pair)
                         for pair in zip(term, reduction.initial(), strict=True)
@@ -67,7 +67,7 @@ def _along_rows(
                 terms.append(term)
         return reduction.combined(carried, in_pairs(terms, reduction.combined))
 
-    lane_state = row.fold(row.of(read[0]), reduction.initial(), step)
+    lane_state = row.fold(row.input_pointer(read[0]), reduction.initial(), step)
     total = row.all_combined(lane_state, reduction.combined)
     results = (reduction.result(total, divisor),) if form.last else total
     for target, value in zip(stored, results, strict=True):
@@ -132,7 +132,7 @@ for _element, _form in (
     register(
         f"tensor.{_form.name}_along_rows_{_element}",
         reduction_kernel(_element, _form, along=True), element=_element, form=_form,
-        plan=RowPlan(lanes=8, threads=8, vector=_vector, batch=4, whole=False),
+        plan=RowPlan(lanes=8, threads=8, vector=_vector, batch=4, single_step=False),
     )  # fmt: skip
     register(
         f"tensor.{_form.name}_over_rows_{_element}",

@@ -23,14 +23,14 @@ class Operation(Protocol):
 
     types: tuple[Type, ...]
     """The types of the carried numbers, which are also stored for each partial result."""
-    picks: bool
+    is_idempotent: bool
     """True if the combination is idempotent, so that an element may be counted several times."""
 
     def initial(self) -> Values:
         """Return the neutral value."""
 
-    def of(self, value: Value, place: Value) -> Values:
-        """Return the carried numbers of an f32 element with index `place` in its row."""
+    def of(self, value: Value, index: Value) -> Values:
+        """Return the carried numbers of an f32 element with index `index` in its row."""
 
     def combined(self, a: Values, b: Values) -> Values:
         """Combine two values."""
@@ -43,7 +43,7 @@ class Sum:
     """The sum in f32, or the mean with `mean`."""
 
     types: tuple[Type, ...] = (f32,)
-    picks = False
+    is_idempotent = False
 
     def __init__(self, k: Builder, *, mean: bool) -> None:
         self._k, self._mean = k, mean
@@ -51,7 +51,7 @@ class Sum:
     def initial(self) -> Values:
         return (self._k.constant(0.0, f32),)
 
-    def of(self, value: Value, place: Value) -> Values:
+    def of(self, value: Value, index: Value) -> Values:
         return (value,)
 
     def combined(self, a: Values, b: Values) -> Values:
@@ -65,7 +65,7 @@ class Extreme:
     """The greatest element, or with `least` the least; NaN if an element is. +0 exceeds -0."""
 
     types: tuple[Type, ...] = (u32,)
-    picks = True
+    is_idempotent = True
 
     def __init__(self, k: Builder, *, least: bool) -> None:
         self._k, self._least = k, least
@@ -74,7 +74,7 @@ class Extreme:
         # 0 is not the key of any float.
         return tuple(self._k.constant(0, carried_type) for carried_type in self.types)
 
-    def of(self, value: Value, place: Value) -> Values:
+    def of(self, value: Value, index: Value) -> Values:
         return (self._key(self._k.bitcast(value, u32)),)
 
     def combined(self, a: Values, b: Values) -> Values:
@@ -93,14 +93,14 @@ class Extreme:
         return k.select((bits & (_SIGN - 1)) > _INFINITE, _ALL_BITS, key)
 
 
-class ExtremePlace(Extreme):
+class ExtremeIndex(Extreme):
     """The index of the first greatest or least element, or of the first NaN; +0 equals -0."""
 
     types = (u32, u32)
 
-    def of(self, value: Value, place: Value) -> Values:
+    def of(self, value: Value, index: Value) -> Values:
         bits = self._k.bitcast(value, u32)
-        return self._key(self._k.select(bits == _SIGN, 0, bits)), place
+        return self._key(self._k.select(bits == _SIGN, 0, bits)), index
 
     def combined(self, a: Values, b: Values) -> Values:
         k = self._k
@@ -115,7 +115,7 @@ def operation(k: Builder, name: str) -> Operation:
     """Return the operation of a reduction's name."""
     if name in ("sum", "mean"):
         return Sum(k, mean=name == "mean")
-    kind = ExtremePlace if name.startswith("arg") else Extreme
+    kind = ExtremeIndex if name.startswith("arg") else Extreme
     return kind(k, least=name.endswith("min"))
 
 
@@ -123,4 +123,4 @@ def types_of(name: str) -> tuple[Type, ...]:
     """Return the types of the numbers that a reduction carries."""
     if name in ("sum", "mean"):
         return Sum.types
-    return ExtremePlace.types if name.startswith("arg") else Extreme.types
+    return ExtremeIndex.types if name.startswith("arg") else Extreme.types

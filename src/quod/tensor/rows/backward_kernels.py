@@ -11,7 +11,7 @@ from quod.tensor.accesses import Values
 from quod.tensor.elementwise.kernel import TYPES
 from quod.tensor.rows.kernels import row_kernel
 from quod.tensor.rows.plan import RowPlan
-from quod.tensor.rows.row import Access, Row, counted, summed
+from quod.tensor.rows.row import Access, Row, masked_terms, summed
 
 
 def _softmax_backward(
@@ -20,11 +20,17 @@ def _softmax_backward(
 ) -> None:  # fmt: skip
     """dx[r] = y[r] * (dy[r] - sum(dy[r] * y[r]))."""
     row = Row(k, element, plan, rows, width)
-    gradient_row, y_row, zero = row.of(gradient), row.of(y), k.constant(0.0, f32)
-    probabilities = row.once(lambda access: row.load(y_row, access.place))
+    gradient_row, y_row, zero = (
+        row.input_pointer(gradient),
+        row.input_pointer(y),
+        k.constant(0.0, f32),
+    )
+    probabilities = row.once(lambda access: row.load(y_row, access.read_index))
 
     def products(accesses: list[Access], carried: Values) -> Values:
-        terms = counted(k, accesses, lambda slope, probability: slope * probability, probabilities)
+        terms = masked_terms(
+            k, accesses, lambda slope, probability: slope * probability, probabilities
+        )
         return (summed(terms, carried[0]),)
 
     total = row.total(row.fold(gradient_row, (zero,), products)[0])
@@ -33,7 +39,7 @@ def _softmax_backward(
         pairs = zip(access.values, probabilities(access), strict=True)
         return [probability * (slope - total) for slope, probability in pairs]
 
-    row.store(gradient_row, row.of(dx), result_of)
+    row.store(gradient_row, row.output_pointer(dx), result_of)
 
 
 def _rms_norm_backward(
@@ -46,16 +52,16 @@ def _rms_norm_backward(
     of the weights.
     """
     row = Row(k, element, plan, rows, width)
-    source, zero = row.of(x), k.constant(0.0, f32)
+    source, zero = row.input_pointer(x), k.constant(0.0, f32)
     weighted_at = _weighted(row, gradient, weight)
 
     def sums(accesses: list[Access], carried: Values) -> Values:
-        squares = summed(counted(k, accesses, lambda value: value * value), carried[0])
-        products = counted(k, accesses, lambda value, weighted: value * weighted, weighted_at)
+        squares = summed(masked_terms(k, accesses, lambda value: value * value), carried[0])
+        products = masked_terms(k, accesses, lambda value, weighted: value * weighted, weighted_at)
         return squares, summed(products, carried[1])
 
     squares, products = row.fold(source, (zero, zero), sums)
-    scale = k.rsqrt(row.total(squares) / row.columns + epsilon)
+    scale = k.rsqrt(row.total(squares) / row.length_f32 + epsilon)
     _store(row, source, dx, weighted_at, scale, products)
     row.put(scales, scale)
 
@@ -70,27 +76,30 @@ def _layer_norm_backward(
     vectors.
     """
     row = Row(k, element, plan, rows, width)
-    source, zero = row.of(x), k.constant(0.0, f32)
+    source, zero = row.input_pointer(x), k.constant(0.0, f32)
     weighted_at = _weighted(row, gradient, weight)
 
     def plain(accesses: list[Access], carried: Values) -> Values:
-        value_sum = summed(counted(k, accesses, lambda value: value), carried[0])
+        value_sum = summed(masked_terms(k, accesses, lambda value: value), carried[0])
         return value_sum, summed(
-            counted(k, accesses, lambda _, weighted: weighted, weighted_at), carried[1]
+            masked_terms(k, accesses, lambda _, weighted: weighted, weighted_at), carried[1]
         )
 
     value_sum, gradient_sum = row.fold(source, (zero, zero), plain)
-    mean, mean_gradient = row.total(value_sum) / row.columns, row.total(gradient_sum) / row.columns
+    mean, mean_gradient = (
+        row.total(value_sum) / row.length_f32,
+        row.total(gradient_sum) / row.length_f32,
+    )
 
     def central(accesses: list[Access], carried: Values) -> Values:
-        squares = counted(k, accesses, lambda value: (value - mean) * (value - mean))
-        products = counted(
+        squares = masked_terms(k, accesses, lambda value: (value - mean) * (value - mean))
+        products = masked_terms(
             k, accesses, lambda value, weighted: (value - mean) * weighted, weighted_at
         )
         return summed(squares, carried[0]), summed(products, carried[1])
 
     squares, products = row.fold(source, (zero, zero), central)
-    scale = k.rsqrt(row.total(squares) / row.columns + epsilon)
+    scale = k.rsqrt(row.total(squares) / row.length_f32 + epsilon)
     _store(row, source, dx, weighted_at, scale, products, mean, mean_gradient)
     row.put(scales, scale)
     row.put(means, mean)
@@ -98,10 +107,10 @@ def _layer_norm_backward(
 
 def _weighted(row: Row, gradient: Value, weight: Value) -> Callable[[Access], Values]:
     """Return a function for the gradient times the weights at an access of the row."""
-    gradient_row, weight_vector = row.of(gradient), row.vector(weight)
+    gradient_row, weight_vector = row.input_pointer(gradient), row.vector(weight)
 
     def result_of(access: Access) -> Values:
-        pair = row.load(gradient_row, access.place), row.load(weight_vector, access.place)
+        pair = row.load(gradient_row, access.read_index), row.load(weight_vector, access.read_index)
         return tuple(slope * factor for slope, factor in zip(*pair, strict=True))
 
     return row.once(result_of)
@@ -115,7 +124,7 @@ def _store(
 
     x and g are centred by `mean` and `mean_gradient` if these are given.
     """
-    mean_product = row.total(products * scale) / row.columns
+    mean_product = row.total(products * scale) / row.length_f32
 
     def result_of(access: Access) -> list[Value]:
         gradients = []
@@ -125,7 +134,7 @@ def _store(
             gradients.append(scale * (centred_gradient - centred_value * scale * mean_product))
         return gradients
 
-    row.store(source, row.of(dx), result_of)
+    row.store(source, row.output_pointer(dx), result_of)
 
 
 SOFTMAX_BACKWARD = {
@@ -151,5 +160,5 @@ for _name, _kernels, _element in (
     ("rms_norm_backward", RMS_NORM_BACKWARD, bf16),
     ("layer_norm_backward", LAYER_NORM_BACKWARD, f32),
 ):
-    _plan = RowPlan(lanes=8, threads=8, vector=16 // _element.bytes, batch=2, whole=True)
+    _plan = RowPlan(lanes=8, threads=8, vector=16 // _element.bytes, batch=2, single_step=True)
     register(f"tensor.{_name}_{_element}", _kernels[_element], element=_element, plan=_plan)

@@ -17,10 +17,10 @@ from quod.tensor.arrays import (
     Given,
     Tensor,
     check_apart,
+    float32_memory,
+    float32_tensor,
     indices,
     like,
-    numbers,
-    of_numbers,
     tensor,
 )
 from quod.tensor.rows.cross_entropy_kernels import COUNT_TARGETS, CROSS_ENTROPY, LOSS_TOTAL
@@ -74,8 +74,8 @@ def cross_entropy(
         )
     gradient_tensor = None if gradient is None else like(device, "gradient", gradient, x)
     shape = target_classes.shape if reduction == "none" else (1,)
-    out_memory = numbers(device, logits, x, shape) if out is None else out
-    out_tensor = of_numbers(device, "out", out_memory, shape)
+    out_memory = float32_memory(device, logits, x, shape) if out is None else out
+    out_tensor = float32_tensor(device, "out", out_memory, shape)
     check_apart(out_tensor, x, target_classes, gradient_tensor)
     if gradient_tensor is not None:
         check_apart(gradient_tensor, x, same=True)

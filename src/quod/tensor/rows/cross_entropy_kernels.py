@@ -13,7 +13,7 @@ from quod.tensor.accesses import Values
 from quod.tensor.elementwise.kernel import TYPES
 from quod.tensor.rows.exponentials import LEAST, Powers
 from quod.tensor.rows.plan import RowPlan
-from quod.tensor.rows.row import Access, Row, counted, summed
+from quod.tensor.rows.row import Access, Row, masked_terms, summed
 
 
 def _count_targets(
@@ -36,11 +36,11 @@ def _count_targets(
 
     def step(accesses: list[Access], carried: Values) -> Values:
         return (
-            summed(counted(k, accesses, used_weight), carried[0]),
-            summed(counted(k, accesses, wrong_weight), carried[1]),
+            summed(masked_terms(k, accesses, used_weight), carried[0]),
+            summed(masked_terms(k, accesses, wrong_weight), carried[1]),
         )
 
-    sums = row.fold(row.of(targets), (zero, zero), step)
+    sums = row.fold(row.input_pointer(targets), (zero, zero), step)
     divisor = k.select(mean == 0, 1.0, k.maximum(row.total(sums[0]), 1.0))
     wrong_count = row.total(sums[1])
     with k.if_(k.local_id() == 0):
@@ -56,7 +56,7 @@ def _cross_entropy(
     A target that is not a class is never used as an index: the row's last element is read instead.
     """
     row = Row(k, element, plan, rows, width)
-    source, target = row.of(x), row.own(targets)
+    source, target = row.input_pointer(x), row.own(targets)
     used, is_class = target != ignored, target < row.length
     # All instances load the target's logit before the gradient is stored, perhaps over the logits:
     # the reduction to the greatest element starts from it.
@@ -71,14 +71,14 @@ def _cross_entropy(
 
     def result_of(access: Access) -> Sequence[Value]:
         values, gradients = access.values, []
-        target_index = target - access.place * len(values)
+        target_index = target - access.read_index * len(values)
         for index, value in enumerate(values):
             slope = powers.of(value) * power_factor
             slope = k.select(target_index == index, slope - gradient_factor, slope)
             gradients.append(k.select(has_gradient, slope, 0.0))
         return gradients
 
-    row.store(source, row.of(gradient), result_of)
+    row.store(source, row.output_pointer(gradient), result_of)
 
 
 def _loss_total(
@@ -88,9 +88,9 @@ def _loss_total(
     row = Row(k, f32, plan, k.constant(1, u32), width)
 
     def step(accesses: list[Access], carried: Values) -> Values:
-        return (summed(counted(k, accesses, lambda loss: loss), carried[0]),)
+        return (summed(masked_terms(k, accesses, lambda loss: loss), carried[0]),)
 
-    (lane_sum,) = row.fold(row.of(losses), (k.constant(0.0, f32),), step)
+    (lane_sum,) = row.fold(row.input_pointer(losses), (k.constant(0.0, f32),), step)
     row.put(total, row.total(lane_sum) / counts[0])
 
 
@@ -124,10 +124,10 @@ CROSS_ENTROPY = {
 }
 """The kernels by the type of the logits, and by whether the gradient is stored."""
 
-_plan = RowPlan(lanes=8, threads=8, vector=4, batch=4, whole=True)
+_plan = RowPlan(lanes=8, threads=8, vector=4, batch=4, single_step=True)
 register("tensor.count_targets", COUNT_TARGETS, plan=_plan)
 register("tensor.loss_total", LOSS_TOTAL, plan=_plan)
 for _element, _gradient in ((TYPES[0], True), (TYPES[2], True), (TYPES[2], False)):
     _definition = CROSS_ENTROPY[_element, _gradient]
-    _plan = RowPlan(lanes=8, threads=8, vector=16 // _element.bytes, batch=4, whole=True)
+    _plan = RowPlan(lanes=8, threads=8, vector=16 // _element.bytes, batch=4, single_step=True)
     register(f"tensor.{_definition.name}", _definition, element=_element, plan=_plan)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quod.kernel import Builder, Value, f32
 from quod.tensor.accesses import Values
-from quod.tensor.rows.row import LOG2_E, Access, Row, counted, summed
+from quod.tensor.rows.row import LOG2_E, Access, Row, masked_terms, summed
 
 LEAST = -3.4028234663852886e38
 """The least finite f32: WGSL has no infinity."""
@@ -24,7 +24,7 @@ class Powers:
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
         if element is not None:
             least = k.maximum(element, least)
-        if row.whole:
+        if row.single_step:
             (lane_top,) = row.fold(
                 source, (least,), lambda accesses, carried: (_highest(k, accesses, carried[0]),)
             )
@@ -43,7 +43,7 @@ class Powers:
         return self._k.exp2((value - (self.top if top is None else top)) * LOG2_E)
 
     def _sum(self, accesses: list[Access], total: Value, top: Value | None = None) -> Value:
-        return summed(counted(self._k, accesses, lambda value: self.of(value, top)), total)
+        return summed(masked_terms(self._k, accesses, lambda value: self.of(value, top)), total)
 
     def _top_and_sum(self, accesses: list[Access], carried: Values) -> Values:
         top = _highest(self._k, accesses, carried[0])

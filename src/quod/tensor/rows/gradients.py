@@ -11,7 +11,16 @@ from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.kernel import KernelDefinition
 from quod.kernel.ir.types import Type, f32
-from quod.tensor.arrays import Given, Tensor, check_apart, like, result, results, row_of, tensor
+from quod.tensor.arrays import (
+    Given,
+    Tensor,
+    check_apart,
+    check_results,
+    like,
+    result,
+    row_of,
+    tensor,
+)
 from quod.tensor.rows.backward_kernels import (
     LAYER_NORM_BACKWARD,
     RMS_NORM_BACKWARD,
@@ -52,7 +61,7 @@ def rms_norm_backward(
     slabs of 64 rows, then over slabs of these sums, in an order that depends only on the number of
     rows. Arrays and errors are as in `softmax`.
     """
-    results("x and weight", 2, out)
+    check_results("x and weight", 2, out)
     first, second = _norm(
         resolve_device(device), gradient, x, weight, not_negative(epsilon), ("weight",), out
     )
@@ -67,7 +76,7 @@ def layer_norm_backward(
 
     `gradient` is that of the result; everything else is as in `rms_norm_backward`.
     """
-    results("x, weight and bias", 3, out)
+    check_results("x, weight and bias", 3, out)
     first, second, third = _norm(
         resolve_device(device), gradient, x, weight, not_negative(epsilon), ("weight", "bias"), out
     )

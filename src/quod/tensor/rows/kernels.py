@@ -14,7 +14,7 @@ from quod.tensor.accesses import Values
 from quod.tensor.elementwise.kernel import TYPES
 from quod.tensor.rows.exponentials import Powers
 from quod.tensor.rows.plan import RowPlan
-from quod.tensor.rows.row import Access, Row, counted, summed
+from quod.tensor.rows.row import Access, Row, masked_terms, summed
 
 
 def _softmax(
@@ -25,10 +25,12 @@ def _softmax(
     The greatest element is subtracted from all before exponentiation.
     """
     row = Row(k, element, plan, rows, width)
-    source = row.of(x)
+    source = row.input_pointer(x)
     powers = Powers(k, row, source)
     scale = k.rcp(powers.total)
-    row.store(source, row.of(y), lambda access: [powers.of(v) * scale for v in access.values])
+    row.store(
+        source, row.output_pointer(y), lambda access: [powers.of(v) * scale for v in access.values]
+    )
 
 
 def _rms_norm(
@@ -40,11 +42,11 @@ def _rms_norm(
     weights_at, zero = row.vector_loader(weight), k.constant(0.0, f32)
 
     def squares(accesses: list[Access], carried: Values) -> Values:
-        return (summed(counted(k, accesses, lambda value: value * value), carried[0]),)
+        return (summed(masked_terms(k, accesses, lambda value: value * value), carried[0]),)
 
-    source = row.of(x)
+    source = row.input_pointer(x)
     (total,) = row.fold(source, (zero,), squares)
-    scale = k.rsqrt(row.total(total) / row.columns + epsilon)
+    scale = k.rsqrt(row.total(total) / row.length_f32 + epsilon)
 
     def result_of(access: Access) -> list[Value]:
         weights = weights_at(access)
@@ -52,7 +54,7 @@ def _rms_norm(
             value * scale * weight for value, weight in zip(access.values, weights, strict=True)
         ]
 
-    row.store(source, row.of(y), result_of)
+    row.store(source, row.output_pointer(y), result_of)
 
 
 def _layer_norm(
@@ -69,16 +71,16 @@ def _layer_norm(
         row.vector_loader(bias),
         k.constant(0.0, f32),
     )
-    source = row.of(x)
+    source = row.input_pointer(x)
 
     def total_of(term: Callable[[Value], Value]) -> Value:
         def step(accesses: list[Access], carried: Values) -> Values:
-            return (summed(counted(k, accesses, term), carried[0]),)
+            return (summed(masked_terms(k, accesses, term), carried[0]),)
 
         return row.total(row.fold(source, (zero,), step)[0])
 
-    mean = total_of(lambda value: value) / row.columns
-    variance = total_of(lambda value: (value - mean) * (value - mean)) / row.columns
+    mean = total_of(lambda value: value) / row.length_f32
+    variance = total_of(lambda value: (value - mean) * (value - mean)) / row.length_f32
     scale = k.rsqrt(variance + epsilon)
 
     def result_of(access: Access) -> list[Value]:
@@ -87,7 +89,7 @@ def _layer_norm(
             k.fma((value - mean) * scale, factor, summand) for value, factor, summand in elements
         ]
 
-    row.store(source, row.of(y), result_of)
+    row.store(source, row.output_pointer(y), result_of)
 
 
 EMPTY: Mapping[str, Type] = MappingProxyType({})
@@ -124,5 +126,5 @@ LAYER_NORM = {
 
 for _name, _kernels in (("softmax", SOFTMAX), ("rms_norm", RMS_NORM), ("layer_norm", LAYER_NORM)):
     for _element in (f32, bf16):
-        _plan = RowPlan(lanes=8, threads=8, vector=16 // _element.bytes, batch=4, whole=True)
+        _plan = RowPlan(lanes=8, threads=8, vector=16 // _element.bytes, batch=4, single_step=True)
         register(f"tensor.{_name}_{_element}", _kernels[_element], element=_element, plan=_plan)

@@ -55,7 +55,7 @@ class RowPlan:
     threads: Instances of a row.
     vector: Elements of an access.
     batch: Accesses of an instance in each step.
-    whole: True if one step covers the row, which is then read once; else each pass loops over it.
+    single_step: True if one step covers the row, which is then read once; else passes loop over it.
     copied: How many of an instance's accesses, the last ones, stay in shared memory, not registers.
     resident: Workgroups that are to fit a multiprocessor; 0 leaves that to the assembler.
     full: The row has exactly `threads * batch` accesses, so that no access needs a bounds check.
@@ -65,7 +65,7 @@ class RowPlan:
     threads: int
     vector: int
     batch: int
-    whole: bool
+    single_step: bool
     copied: int = 0
     resident: int = 0
     full: bool = False
@@ -87,7 +87,7 @@ def plan_rows(
     if machine.has(Capability.VECTOR_LANES):
         # Adjacent lanes read adjacent elements; rows stay in the cache.
         lanes = max(device.lanes, VECTOR_LANES)
-        return RowPlan(lanes, lanes, 1, _CPU_BATCH, whole=False)
+        return RowPlan(lanes, lanes, 1, _CPU_BATCH, single_step=False)
     vector = widest(element, columns)
     width = columns // vector
     has_short_kernels = machine.has(Capability.SHORT_KERNELS)
@@ -125,7 +125,7 @@ def _long_row_plan(
     shared_bytes = device.machine(threads).shared_bytes_limit - 4 * threads  # sums of subgroups
     copies_that_fit = shared_bytes // (threads * WIDEST)
     batch = -(-width // (threads * _ACCESS_MULTIPLE)) * _ACCESS_MULTIPLE
-    plan = RowPlan(threads, threads, vector, batch, whole=True, full=batch * threads == width)
+    plan = RowPlan(threads, threads, vector, batch, single_step=True, full=batch * threads == width)
     if batch * vector > 2 * _ELEMENTS_PER_INSTANCE:
         copied, full = (
             batch - _REGISTER_ELEMENTS[1] // vector,
@@ -143,7 +143,7 @@ def _long_row_plan(
     more_threads = 2 * threads
     if width % more_threads == 0 and width * vector <= more_threads * _ELEMENTS_PER_INSTANCE:
         return RowPlan(
-            more_threads, more_threads, vector, width // more_threads, whole=True, full=True
+            more_threads, more_threads, vector, width // more_threads, single_step=True, full=True
         )
     copied = batch - _REGISTER_ELEMENTS[0] // vector
     return replace(plan, copied=copied, resident=2) if 2 * copied <= copies_that_fit else None
@@ -177,7 +177,7 @@ def plan_sum(device: AnyDevice, element: Type, elements: int) -> tuple[RowPlan, 
         batch = _ELEMENTS_PER_INSTANCE // vector
     step_accesses, accesses = lanes * batch, elements // vector
     width = max(min_steps, -(-accesses // (step_accesses * _MAX_PARTS))) * step_accesses
-    return RowPlan(lanes, lanes, vector, batch, whole=False), width, -(-accesses // width)
+    return RowPlan(lanes, lanes, vector, batch, single_step=False), width, -(-accesses // width)
 
 
 def plan_parts(
@@ -191,7 +191,9 @@ def plan_parts(
     row_plan = plan_rows(
         device, element, columns, 2
     )  # As for two tensors: a reduction reads each element once and keeps none.
-    if on_host or not (row_plan.whole or (rows >= _MANY_ROWS and columns <= _MAX_UNSPLIT_COLUMNS)):
+    if on_host or not (
+        row_plan.single_step or (rows >= _MANY_ROWS and columns <= _MAX_UNSPLIT_COLUMNS)
+    ):
         plan, width, parts = plan_sum(device, element, columns)
         if parts > 1:
             return plan, width, parts

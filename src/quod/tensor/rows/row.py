@@ -24,15 +24,15 @@ class Access:
     """One access of an instance to a row.
 
     number: The index of the access in its step.
-    at: The index of the access in the row, which may be out of range.
-    place: The index that is loaded: `at`, clamped to the last access of the row.
-    in_range: True if `at` is in range; None if it always is.
+    index: The index of the access in the row, which may be out of range.
+    read_index: The index that is loaded: `index`, clamped to the last access of the row.
+    in_range: True if `index` is in range; None if it always is.
     load: Returns the elements, as f32.
     """
 
     number: int
-    at: Value
-    place: Value
+    index: Value
+    read_index: Value
     in_range: Value | None
     load: Callable[[], Values]
 
@@ -67,18 +67,19 @@ class Row:
         self._stored = Accesses(k, stored or element, plan.vector)
         self._width = width
         self._threads, self._vector = plan.threads, plan.vector
-        # `whole`: one step covers the row, so its accesses are loaded once and kept.
-        self._batch, self.whole, self._copied = plan.batch, plan.whole, plan.copied
+        # `single_step`: one step covers the row, so its accesses are loaded once and kept.
+        self._batch, self.single_step = plan.batch, plan.single_step
+        self._copied = plan.copied
         self._full = plan.full
         if plan.resident:
             k.resident_workgroups(plan.resident)
         self._row_accesses: list[Access] = []
-        # `_is_row` tells whether the instance has a row; it is None if all instances have one.
-        row, self._lane, self._is_row = k.workgroup_id(), k.local_id(), None
+        # `_has_row` tells whether the instance has a row; it is None if all instances have one.
+        row, self._lane, self._has_row = k.workgroup_id(), k.local_id(), None
         if plan.threads < k.workgroup_size:
             row = row * (k.workgroup_size // plan.threads) + self._lane // plan.threads
             self._lane %= plan.threads
-            self._is_row = row < rows
+            self._has_row = row < rows
             row = k.minimum(row, rows - 1)
         self._row_index = row
         self.before = k.constant(0, u32) if parts is None else row % parts * width
@@ -104,17 +105,17 @@ class Row:
         return self._width * self._vector
 
     @property
-    def columns(self) -> Value:
+    def length_f32(self) -> Value:
         """The number of elements of the row, as f32."""
         return self.length.cast(f32)
 
     # --- memory
 
-    def of(self, matrix: Value) -> Value:
+    def input_pointer(self, matrix: Value) -> Value:
         """Return the pointer to the row in a matrix of the element type, for `load`."""
         return self._accesses.of(matrix, self._first)
 
-    def into(self, matrix: Value) -> Value:
+    def output_pointer(self, matrix: Value) -> Value:
         """Return the pointer to the row in a matrix of the stored type, for `store`."""
         return self._stored.of(matrix, self._first)
 
@@ -125,15 +126,15 @@ class Row:
     def vector_loader(self, memory: Value) -> Callable[[Access], Values]:
         """Return a function that loads the elements of a shared vector at an access."""
         pointer = self._accesses.of(memory)
-        return lambda access: self.load(pointer, access.place)
+        return lambda access: self.load(pointer, access.read_index)
 
-    def load(self, pointer: Value, at: Value) -> Values:
-        """Load one access through a pointer of `of` or `vector`; floats as f32."""
-        return self._accesses.load(pointer, at)
+    def load(self, pointer: Value, index: Value) -> Values:
+        """Load one access through a pointer of `input_pointer` or `vector`; floats as f32."""
+        return self._accesses.load(pointer, index)
 
-    def element(self, matrix: Value, place: Value) -> Value:
-        """Load element `place` of the row in a matrix."""
-        return matrix[self._first * self._vector + place.cast(u64)]
+    def element(self, matrix: Value, index: Value) -> Value:
+        """Load element `index` of the row in a matrix."""
+        return matrix[self._first * self._vector + index.cast(u64)]
 
     def own(self, vector: Value) -> Value:
         """Load the row's element of a vector with one element per row."""
@@ -142,7 +143,7 @@ class Row:
     def put(self, vector: Value, value: Value) -> None:
         """Store the row's element of a vector with one element per row."""
         is_first = self._lane == 0
-        with self._k.if_(is_first if self._is_row is None else is_first & self._is_row):
+        with self._k.if_(is_first if self._has_row is None else is_first & self._has_row):
             vector[self._row_index] = value
 
     # --- passes over the row
@@ -152,7 +153,7 @@ class Row:
         cache: dict[int, Values] = {}
 
         def cached(access: Access) -> Values:
-            if not self.whole or id(access) not in cache:
+            if not self.single_step or id(access) not in cache:
                 cache[id(access)] = values_of(access)
             return cache[id(access)]
 
@@ -195,7 +196,7 @@ class Row:
         return partial(self.load, buffer, self._lane)
 
     def _whole_row(self, pointer: Value) -> list[Access]:
-        """Return all accesses of a row that is read once (`whole`)."""
+        """Return all accesses of a row that is read once (`single_step`)."""
         if not self._row_accesses:
             self._row_accesses = self._step(pointer, self._k.constant(0, u32), full=self._full)
             if self._copied:
@@ -208,7 +209,7 @@ class Row:
     ) -> Values:
         """Fold the instance's accesses; `step` folds a list of accesses into the carried values."""
         k = self._k
-        if self.whole:
+        if self.single_step:
             accesses = self._whole_row(pointer)
             register_count = self._batch - self._copied
             state = step(accesses[:register_count], initial)
@@ -229,7 +230,7 @@ class Row:
         """Store `values_of(access)` for each access, at its index in the row `target`."""
         k = self._k
         size = self._threads * self._batch
-        if self.whole:
+        if self.single_step:
             self._store_step(target, self._whole_row(pointer), values_of)
             return
         with k.range(0, self._width // size) as loop:
@@ -244,13 +245,13 @@ class Row:
         k = self._k
         for access in accesses:
             values, in_range = values_of(access), access.in_range
-            if self._is_row is not None:
-                in_range = self._is_row if in_range is None else in_range & self._is_row
+            if self._has_row is not None:
+                in_range = self._has_row if in_range is None else in_range & self._has_row
             if in_range is None:
-                self._stored.store(target, access.at, values)
+                self._stored.store(target, access.index, values)
                 continue
             with k.if_(in_range):
-                self._stored.store(target, access.at, values)
+                self._stored.store(target, access.index, values)
 
     # --- reductions over the instances of the row
 
@@ -294,7 +295,7 @@ def _same(constant_values: Values) -> Values:
     return constant_values
 
 
-def counted(
+def masked_terms(
     k: Builder, accesses: list[Access], term: Callable[..., Value],
     *other_operands: Callable[[Access], Values],
 ) -> Iterator[Value]:  # fmt: skip

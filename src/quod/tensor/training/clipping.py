@@ -18,9 +18,9 @@ from quod.tensor.arrays import (
     Tensor,
     check_apart,
     check_writable,
+    float32_memory,
+    float32_tensor,
     in_order_of_memory,
-    numbers,
-    of_numbers,
     tensor,
 )
 from quod.tensor.elementwise.launch import access_count, launch_flat
@@ -67,7 +67,7 @@ def clip_gradients(
     for previous, next_tensor in pairwise(in_order_of_memory(gradient_tensors)):
         check_apart(previous, next_tensor)
     norm = _norm_of(device, gradient_tensors, originals, out)
-    norm_memory = of_numbers(device, "out", norm, (1,)).memory
+    norm_memory = float32_tensor(device, "out", norm, (1,)).memory
     for gradient_tensor in gradient_tensors:
         launch_flat(
             device, CLIP[gradient_tensor.element], [valid_max_norm, norm_memory], [gradient_tensor]
@@ -95,11 +95,11 @@ def _norm_of(
     if out is None:
         shape = (1,)
         target = (
-            numbers(device, originals[0], tensors[0], shape)
+            float32_memory(device, originals[0], tensors[0], shape)
             if originals
             else np.empty(shape, np.float32)
         )
-    out_tensor = of_numbers(device, "out", target, (1,))
+    out_tensor = float32_tensor(device, "out", target, (1,))
     check_apart(out_tensor, *tensors)
     non_empty = [gradient_tensor for gradient_tensor in tensors if math.prod(gradient_tensor.shape)]
     plans = [

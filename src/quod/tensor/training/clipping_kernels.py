@@ -13,7 +13,7 @@ from quod.kernel.registry import register
 from quod.tensor.accesses import Values
 from quod.tensor.elementwise.kernel import TYPES, flat_kernel
 from quod.tensor.rows.plan import FlatPlan, RowPlan
-from quod.tensor.rows.row import Access, Row, counted, summed
+from quod.tensor.rows.row import Access, Row, masked_terms, summed
 
 _SCALES = (2.0**60, 1.0, 2.0**-80)
 """Scales of the numbers before they are squared, for the low, middle and high sum.
@@ -36,11 +36,11 @@ def _square_sums(
 
     def step(accesses: list[Access], carried: Values) -> Values:
         return tuple(
-            summed(counted(k, accesses, _square(scale)), total)
+            summed(masked_terms(k, accesses, _square(scale)), total)
             for scale, total in zip(_SCALES, carried, strict=True)
         )
 
-    lane_sums = row.fold(row.of(x), (k.constant(0.0, f32),) * len(_SCALES), step)
+    lane_sums = row.fold(row.input_pointer(x), (k.constant(0.0, f32),) * len(_SCALES), step)
     for memory, lane_sum in zip((low, middle, high), lane_sums, strict=True):
         row.put(k.pointer_add(memory, first), row.total(lane_sum))
 
@@ -64,16 +64,19 @@ def _norm(
 
     def step(accesses: list[Access], carried: Values) -> Values:
         other_accesses = [
-            [replace(access, load=partial(row.load, vector, access.place)) for access in accesses]
+            [
+                replace(access, load=partial(row.load, vector, access.read_index))
+                for access in accesses
+            ]
             for vector in low_and_high
         ]
         accesses_by_scale = (other_accesses[0], accesses, other_accesses[1])
         return tuple(
-            summed(counted(k, scale_accesses, lambda value: value), total)
+            summed(masked_terms(k, scale_accesses, lambda value: value), total)
             for scale_accesses, total in zip(accesses_by_scale, carried, strict=True)
         )
 
-    lane_sums = row.fold(row.of(middle), (k.constant(0.0, f32),) * len(_SCALES), step)
+    lane_sums = row.fold(row.input_pointer(middle), (k.constant(0.0, f32),) * len(_SCALES), step)
     sums = [row.total(lane_sum) for lane_sum in lane_sums]
     small, usual, large = (
         k.sqrt(total) * (1 / scale) for total, scale in zip(sums, _SCALES, strict=True)
@@ -115,10 +118,10 @@ NORM = KernelDefinition(
     Location(_norm.__code__.co_filename, _norm.__code__.co_firstlineno),
 )  # fmt: skip
 
-register("tensor.norm", NORM, plan=RowPlan(lanes=8, threads=8, vector=4, batch=4, whole=True))
+register("tensor.norm", NORM, plan=RowPlan(lanes=8, threads=8, vector=4, batch=4, single_step=True))
 for _element in (TYPES[0], TYPES[2]):
     _vector = 16 // _element.bytes
-    _plan = RowPlan(lanes=8, threads=8, vector=_vector, batch=4, whole=False)
+    _plan = RowPlan(lanes=8, threads=8, vector=_vector, batch=4, single_step=False)
     register(f"tensor.square_sums_{_element}", SQUARE_SUMS[_element], element=_element, plan=_plan)
     _flat = FlatPlan(lanes=8, vector=_vector, batch=1, steps=1)
     register(f"tensor.clip_{_element}", CLIP[_element], plan=_flat)

@@ -13,7 +13,16 @@ from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.frozen import frozen
-from quod.tensor.arrays import Given, Tensor, check_apart, of_shape, results, shaped, tensor, view
+from quod.tensor.arrays import (
+    Given,
+    Tensor,
+    check_apart,
+    check_results,
+    of_shape,
+    shaped,
+    tensor,
+    view,
+)
 from quod.tensor.matmul.call import gemm
 from quod.tensor.scalars import real
 
@@ -114,7 +123,7 @@ def lora_backward(
     overlap no input.
     """
     device = resolve_device(device)
-    results("x, a and b", 3, out)
+    check_results("x, a and b", 3, out)
     layer, factor = _layer(device, x, weight, a, b), real("scale", scale)
     rows, outputs = layer.x.rows, layer.weight.shape[0]
     gradient_tensor = of_shape(

@@ -11,7 +11,7 @@ from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.memory.buffer import Array
 from quod.errors import InputError
 from quod.kernel.ir.types import f32
-from quod.tensor.arrays import Given, check_apart, of_numbers, tensor
+from quod.tensor.arrays import Given, check_apart, float32_tensor, tensor
 from quod.tensor.elementwise.launch import launch_flat
 from quod.tensor.scalars import between, positive, real
 from quod.tensor.training.adamw_kernel import ADAMW
@@ -76,7 +76,7 @@ def adamw(
             step, learning_rate=learning_rate, beta1=beta1, beta2=beta2, weight_decay=weight_decay
         )
     if rates is not None:
-        device_rates = of_numbers(device, "rates", rates, (3,))
+        device_rates = float32_tensor(device, "rates", rates, (3,))
     first_beta, second_beta = between("beta1", beta1, 0.0, 1.0), between("beta2", beta2, 0.0, 1.0)
     values: list[Any] = [] if host_rates is None else host_rates.tolist()
     values += [
@@ -87,7 +87,7 @@ def adamw(
         raise InputError("max_norm and norm go together: give both, or neither")
     device_norm = None
     if max_norm is not None and norm is not None:
-        device_norm = of_numbers(device, "norm", norm, (1,))
+        device_norm = float32_tensor(device, "norm", norm, (1,))
         values.append(positive("max_norm", max_norm))
     device_inputs = [operand for operand in (device_rates, device_norm) if operand is not None]
     values += [operand.memory for operand in device_inputs]
@@ -105,7 +105,7 @@ def adamw(
         )
     moments_by_name = {"first_moment": first_moment, "second_moment": second_moment}
     moments = [
-        of_numbers(device, name, moment, parameter_tensor.shape)
+        float32_tensor(device, name, moment, parameter_tensor.shape)
         for name, moment in moments_by_name.items()
     ]
     tensors = [parameter_tensor, gradient_tensor, *moments]

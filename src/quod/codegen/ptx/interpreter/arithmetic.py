@@ -33,7 +33,7 @@ def bits_of(type_: str) -> int:
     return 1 if type_ == "pred" else int(type_[1:])
 
 
-def seen_as(type_: str) -> type[np.generic]:
+def numpy_type(type_: str) -> type[np.generic]:
     """Return the NumPy type that a PTX type reads the bits of a register as."""
     bits = bits_of(type_)
     if type_[0] == "s":
@@ -43,7 +43,7 @@ def seen_as(type_: str) -> type[np.generic]:
 
 def typed(evaluate: Evaluate, type_: str, result: str | None = None) -> Evaluate:
     """Turn a function on numbers of a type into a function on bits."""
-    number_type = seen_as(type_)
+    number_type = numpy_type(type_)
     operand_type = UNSIGNED[bits_of(type_)]
     if number_type is operand_type:
         return evaluate
@@ -93,7 +93,7 @@ def product(half: str, type_: str) -> Evaluate:
     if half == "wide":
         wide = _SIGNED[2 * bits] if type_[0] == "s" else UNSIGNED[2 * bits]
         product_type = UNSIGNED[2 * bits]
-        number_type = seen_as(type_)
+        number_type = numpy_type(type_)
         return lambda a, b: (
             a.view(number_type).astype(wide) * b.view(number_type).astype(wide)
         ).view(product_type)
@@ -203,7 +203,7 @@ def _shift(to_left: bool) -> Evaluate:
 
 def shift(to_left: bool, type_: str) -> Evaluate:
     """shl and shr."""
-    number_type, result_type = seen_as(type_), UNSIGNED[bits_of(type_)]
+    number_type, result_type = numpy_type(type_), UNSIGNED[bits_of(type_)]
     apply = _shift(to_left)
     return lambda a, amount: apply(a.view(number_type), amount).view(result_type)
 
@@ -333,7 +333,7 @@ def extreme(larger: bool, type_: str, propagate: bool) -> Evaluate:
 
 def convert(to: str, source: str, rounding: str | None) -> Evaluate:
     """cvt; integers wrap, floats to integers saturate and round as `.rzi` or `.rni`."""
-    number_type, target = seen_as(source), seen_as(to)
+    number_type, target = numpy_type(source), numpy_type(to)
     result_type = UNSIGNED[bits_of(to)]
     if source[0] == "f" and to[0] != "f":
         # NaN becomes 0, or the sign bit alone if the source or the target has 64 bits.
@@ -376,12 +376,12 @@ def comparison(name: str, type_: str) -> Evaluate | None:
     if type_[0] == "s" and name in ("lo", "ls", "hi", "hs"):
         return None
     compare = _COMPARE.get(name)
-    number_type = seen_as(type_)
+    number_type = numpy_type(type_)
     return compare and (lambda a, b: compare(a.view(number_type), b.view(number_type)))
 
 
 def _float_comparison(name: str, type_: str) -> Evaluate | None:
-    number_type = seen_as(type_)
+    number_type = numpy_type(type_)
     if name in ("num", "nan"):
         return lambda a, b: (
             (np.isnan(a.view(number_type)) | np.isnan(b.view(number_type))) == (name == "nan")

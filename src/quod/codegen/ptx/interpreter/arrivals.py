@@ -28,36 +28,38 @@ class BarrierPosition(Protocol):
 class NamedBarriers:
     """The state of the named barriers; `pending` maps positions to the lanes that wait there."""
 
-    def __init__(self, places: Sequence[BarrierPosition], memory: Memory, clocks: Clocks) -> None:
-        self._positions = places
+    def __init__(
+        self, positions: Sequence[BarrierPosition], memory: Memory, clocks: Clocks
+    ) -> None:
+        self._positions = positions
         self._memory = memory
         self._clocks = clocks
         self._no_lanes = np.zeros(len(clocks.subgroup_of), np.bool_)
         self._arrived: dict[int, Array] = {}
         self._released: set[int] = set()
 
-    def may_go(self, at: int, pending: Mapping[int, Array]) -> bool:
+    def may_go(self, position: int, pending: Mapping[int, Array]) -> bool:
         """Return whether the lanes at a program position can run without waiting for others."""
-        named = self._positions[at].named
-        if named is None or at in self._released or not named.waits:
+        named = self._positions[position].named
+        if named is None or position in self._released or not named.waits:
             return True
-        if (self._arrived.get(named.number, self._no_lanes) & pending[at]).any():
+        if (self._arrived.get(named.number, self._no_lanes) & pending[position]).any():
             return True  # an error follows: these lanes arrive for the second time
         return bool(
             np.count_nonzero(self._arrived_or_waiting(named.number, pending)) >= named.count
         )
 
-    def come(self, at: int, mask: Array, pending: Mapping[int, Array]) -> None:
+    def come(self, position: int, mask: Array, pending: Mapping[int, Array]) -> None:
         """Let the lanes of a position arrive at its barrier and continue.
 
         InterpreterError if they arrive twice, or would wait for ever.
         """
-        position = self._positions[at]
-        named, instruction = position.named, position.together
+        barrier_position = self._positions[position]
+        named, instruction = barrier_position.named, barrier_position.together
         assert named is not None
         assert instruction is not None
-        if at in self._released:
-            self._released.remove(at)
+        if position in self._released:
+            self._released.remove(position)
             return
         arrived = self._arrived.get(named.number, self._no_lanes)
         error = functools.partial(
@@ -95,14 +97,18 @@ class NamedBarriers:
     def _waiting(self, number: int, pending: Mapping[int, Array]) -> list[int]:
         """Return the positions at which lanes wait for a barrier."""
         named_positions = (
-            (at, self._positions[at].named) for at in pending if at not in self._released
+            (position, self._positions[position].named)
+            for position in pending
+            if position not in self._released
         )
         return [
-            at for at, named in named_positions if named and named.waits and named.number == number
+            position
+            for position, named in named_positions
+            if named and named.waits and named.number == number
         ]
 
     def _arrived_or_waiting(self, number: int, pending: Mapping[int, Array]) -> Array:
         present = self._arrived.get(number, self._no_lanes)
-        for at in self._waiting(number, pending):
-            present = present | pending[at]
+        for position in self._waiting(number, pending):
+            present = present | pending[position]
         return present

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from quod.codegen.ptx.interpreter.arithmetic import Array, seen_as
+from quod.codegen.ptx.interpreter.arithmetic import Array, numpy_type
 from quod.codegen.ptx.interpreter.decode import Code, Frame, Operands, effect, where
 from quod.codegen.ptx.interpreter.effects import Decoder, Run, address_in, parts_of
 from quod.codegen.ptx.interpreter.parse import Instruction
@@ -216,7 +216,7 @@ def reduce(instruction: Instruction, operands: Operands) -> Code:
             raise instruction.error("is no reduction that is known here")
     target, source, mask_text = instruction.operands
     target_slot, source_slot = operands.target(target, type_), operands.source(source, type_)
-    members, number_type = operands.source(mask_text, "b32"), np.dtype(seen_as(type_))
+    members, number_type = operands.source(mask_text, "b32"), np.dtype(numpy_type(type_))
     combine: Any = {"add": np.add, "min": np.minimum, "max": np.maximum}[name]
     limits = np.iinfo(number_type)
     neutral = {"add": 0, "min": limits.max, "max": limits.min}[name]

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from quod.codegen.ptx.interpreter.arithmetic import UNSIGNED, Array, bits_of, seen_as
+from quod.codegen.ptx.interpreter.arithmetic import UNSIGNED, Array, bits_of, numpy_type
 from quod.codegen.ptx.interpreter.decode import Code, Frame, Operands, effect, where
 from quod.codegen.ptx.interpreter.instructions import elements
 from quod.codegen.ptx.interpreter.memory import Memory
@@ -97,7 +97,7 @@ def load(instruction: Instruction, operands: Operands) -> Code:
         raise instruction.error("reads no constant data in shared memory")
     if any(operands.slots.bits[slot] < bits for slot in slots):
         raise instruction.error("loads into a register that is too narrow")
-    number_type = seen_as(type_) if type_[0] == "s" else UNSIGNED[bits]
+    number_type = numpy_type(type_) if type_[0] == "s" else UNSIGNED[bits]
     displacement = np.uint64(offset)
 
     def act(run: Run, frame: Frame, mask: Array) -> None:
@@ -107,7 +107,7 @@ def load(instruction: Instruction, operands: Operands) -> Code:
             old = frame[slot]
             wide = word.view(number_type)
             if number_type is not UNSIGNED[bits]:
-                wide = wide.astype(seen_as(f"s{old.itemsize * 8}"))
+                wide = wide.astype(numpy_type(f"s{old.itemsize * 8}"))
             frame[slot] = where(mask, wide.astype(old.dtype), old)
 
     return effect(act)

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from quod.codegen.ptx.interpreter.arithmetic import Array, bits_of, seen_as
+from quod.codegen.ptx.interpreter.arithmetic import Array, bits_of, numpy_type
 from quod.codegen.ptx.interpreter.arrivals import NamedBarriers
 from quod.codegen.ptx.interpreter.collectives import NamedBarrier
 from quod.codegen.ptx.interpreter.decode import RUN, Frame
@@ -266,8 +266,8 @@ def interpret_ptx(
             values.append(np.array([global_address(number)], np.uint64))
         else:
             with np.errstate(all="ignore"):
-                value = np.array([argument]).astype(seen_as(parameter.type))
-            values.append(value.view(seen_as(f"u{bits_of(parameter.type)}")))
+                value = np.array([argument]).astype(numpy_type(parameter.type))
+            values.append(value.view(numpy_type(f"u{bits_of(parameter.type)}")))
     with np.errstate(all="ignore"):
         templates: dict[int, list[Any]] = {}
         for first in range(0, groups, groups_at_once):

@@ -309,11 +309,11 @@ def _convert(instruction: Instruction, operands: Operands) -> Code:
     ):
         return assignment(target, evaluate, [source_slot])
     extended_type = (
-        arithmetic.seen_as(f"s{register_bits}") if target_type[0] == "s" else register_type
+        arithmetic.numpy_type(f"s{register_bits}") if target_type[0] == "s" else register_type
     )
 
     def through(a: Array) -> Array:
-        value = evaluate(a.astype(narrow)).view(arithmetic.seen_as(target_type))
+        value = evaluate(a.astype(narrow)).view(arithmetic.numpy_type(target_type))
         result: Array = value.astype(extended_type).view(register_type)
         return result
 

@@ -8,7 +8,7 @@ from typing import Protocol
 
 import numpy as np
 
-from quod.codegen.ptx.interpreter.arithmetic import Array, bits_of, seen_as
+from quod.codegen.ptx.interpreter.arithmetic import Array, bits_of, numpy_type
 from quod.codegen.ptx.interpreter.collectives import TOGETHER, NamedBarrier
 from quod.codegen.ptx.interpreter.decode import (
     CARRY,
@@ -272,9 +272,9 @@ def _load_parameter(instruction: Instruction, operands: Operands) -> Code:
     register_bits = operands.slots.bits[slot]
     if register_bits < bits_of(type_):
         raise instruction.error("loads into a register that is too narrow")
-    wide = seen_as(f"u{register_bits}")
+    wide = numpy_type(f"u{register_bits}")
     if type_[0] == "s":
-        number_type, extended_type = seen_as(type_), seen_as(f"s{register_bits}")
+        number_type, extended_type = numpy_type(type_), numpy_type(f"s{register_bits}")
         return assignment(
             slot, lambda a: a.view(number_type).astype(extended_type).view(wide), [source_slot]
         )

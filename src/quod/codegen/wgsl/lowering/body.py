@@ -139,7 +139,7 @@ class Lowering:
         assert isinstance(lowered, Value)
         return lowered
 
-    def place(self, value: Value) -> LoweredPointer:
+    def pointer(self, value: Value) -> LoweredPointer:
         """Return the lowered form of a pointer."""
         lowered = self.values[value]
         assert isinstance(lowered, LoweredPointer)
@@ -152,9 +152,9 @@ class Lowering:
         """Return the kernel's array behind a function's array parameter."""
         return self.roots.get(array, array)
 
-    def record_atomic(self, place: LoweredPointer) -> None:
+    def record_atomic(self, pointer: LoweredPointer) -> None:
         """Record that an array is changed atomically."""
-        self.atomic.add(self.root(place.array))
+        self.atomic.add(self.root(pointer.array))
 
     def _op(self, op: Op) -> None:
         rule = self.rules.get(op.name)

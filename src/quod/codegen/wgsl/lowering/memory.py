@@ -41,7 +41,7 @@ def _declared(lowering: Lowering, op: Op) -> None:
 
 
 def _pointer_cast(lowering: Lowering, op: Op) -> None:
-    pointer, type_ = lowering.place(op.operands[0]), op.attributes["type"]
+    pointer, type_ = lowering.pointer(op.operands[0]), op.attributes["type"]
     unit = min(type_.element.bytes, WORD_BYTES)
     offset = pointer.offset
     if unit < pointer.unit:
@@ -59,13 +59,13 @@ def _units(lowering: Lowering, pointer: LoweredPointer, index: Value) -> Value:
 
 
 def _pointer_add(lowering: Lowering, op: Op) -> None:
-    pointer = lowering.place(op.operands[0])
+    pointer = lowering.pointer(op.operands[0])
     offset = _units(lowering, pointer, op.operands[1])
     lowering.values[op.results[0]] = LoweredPointer(pointer.array, offset, pointer.element)
 
 
 def _load(lowering: Lowering, op: Op) -> None:
-    k, pointer = lowering.k, lowering.place(op.operands[0])
+    k, pointer = lowering.k, lowering.pointer(op.operands[0])
     count, first_unit = int(op.attributes["count"]), _units(lowering, pointer, op.operands[1])
     if pointer.unit < WORD_BYTES:
         values: list[Lowered] = [
@@ -106,7 +106,7 @@ def _narrow_load(lowering: Lowering, pointer: LoweredPointer, unit_index: Value)
 
 
 def _store(lowering: Lowering, op: Op) -> None:
-    k, pointer = lowering.k, lowering.place(op.operands[0])
+    k, pointer = lowering.k, lowering.pointer(op.operands[0])
     first_unit = _units(lowering, pointer, op.operands[1])
     new_values = lowering.lowered(op.operands[2:])
     if pointer.unit < WORD_BYTES:
@@ -131,7 +131,7 @@ def _store(lowering: Lowering, op: Op) -> None:
 
 
 def _atomic(lowering: Lowering, op: Op) -> None:
-    pointer = lowering.place(op.operands[0])
+    pointer = lowering.pointer(op.operands[0])
     if pointer.element is not types.u32:
         raise KernelError(f"{op.location}: WGSL has no atomic operations on {pointer.element}")
     lowering.record_atomic(pointer)
@@ -150,7 +150,7 @@ def _fence(lowering: Lowering, op: Op) -> None:
 
 def _copy_async(lowering: Lowering, op: Op) -> None:
     """Lower an asynchronous copy to a synchronous one."""
-    target, source = lowering.place(op.operands[0]), lowering.place(op.operands[2])
+    target, source = lowering.pointer(op.operands[0]), lowering.pointer(op.operands[2])
     words = int(op.attributes["count"]) * target.element.bytes // WORD_BYTES
     target_offset, source_offset = (
         _units(lowering, target, op.operands[1]),

@@ -3,8 +3,7 @@
 A proof contains canonical integers. A kernel loads them as elements in memory form, that is,
 divided by the Montgomery radix. In a comparison both sides have this factor, or one side is
 multiplied by the radix. A verdict is the run's ticket, a random number, plus `PASSED` or `FAILED`;
-so memory that this run has not written has no verdict. `f.carried` propagates carries between an
-element's limbs, and `loop.carried` is the value that a loop carries.
+so memory that this run has not written has no verdict.
 """
 
 from __future__ import annotations
@@ -54,11 +53,11 @@ def expand_corners(
     """
     f, hypercube_point = field_arithmetic(k, field, inlined=True), k.global_id()
     with k.if_(hypercube_point < n):
-        with k.range(0, log_size, carry=f.carried(f.one())) as loop:
-            coordinate = f.carried(f.load(points, first + loop.index))
+        with k.range(0, log_size, carry=f.bounded(f.one())) as loop:
+            coordinate = f.bounded(f.load(points, first + loop.index))
             bit = (hypercube_point >> (log_size - 1 - loop.index)) & 1
             loop.next(
-                f.carried(loop.carried * f.select(bit != 0, coordinate, f.carried(1 - coordinate)))
+                f.bounded(loop.carried * f.select(bit != 0, coordinate, f.bounded(1 - coordinate)))
             )
         f.store(corners, out + hypercube_point, loop.results)
 
@@ -96,15 +95,15 @@ def expand_places(
         is_high = entry >= one << log_low
         bits = k.select(is_high, entry - (one << log_low), entry)
         first_level = k.select(is_high, log_low, k.constant(0, u32))
-        with k.range(0, log_high, carry=f.carried(f.one())) as loop:
+        with k.range(0, log_high, carry=f.bounded(f.one())) as loop:
             level = k.minimum(first_level + loop.index, log_message - 1)
             level_index = column_index >> level
-            twiddle = f.carried(
+            twiddle = f.bounded(
                 f.load(twiddles, ((one << (log_length - level)) + level_index) >> 1)
             )
-            twiddle = f.select((level_index & 1) != 0, f.carried(-twiddle), twiddle)
+            twiddle = f.select((level_index & 1) != 0, f.bounded(-twiddle), twiddle)
             is_set = ((bits >> loop.index) & 1) != 0
-            product = f.carried(loop.carried * twiddle)
+            product = f.bounded(loop.carried * twiddle)
             loop.next(f.select(is_set, product, loop.carried))
         f.store(factors, i, loop.results)
 
@@ -131,14 +130,14 @@ def check_claims(
     Runs in one workgroup, which writes the verdict to records[record].
     """
     f = field_arithmetic(k, field, inlined=True)
-    sums, zero = WorkgroupSums(k, f, 1), f.carried(f.zero())
+    sums, zero = WorkgroupSums(k, f, 1), f.bounded(f.zero())
     one = k.constant(1, u32)
     low_count, high_count = one << log_low, one << log_high
     with k.range(0, claims, carry=zero) as claim_loop:
         first = claim_loop.index * (high_count + low_count)
 
         def corner(index: Value) -> Any:
-            return f.carried(f.load(corners, index))
+            return f.bounded(f.load(corners, index))
 
         total = _by_halves(
             k, f, log_low, high_count, lambda high: corner(first + high),
@@ -146,11 +145,11 @@ def check_claims(
             lambda element, factor: element * factor,
         )  # fmt: skip
         claim_loop.next(
-            f.carried(claim_loop.carried + f.carried(f.load(weights, claim_loop.index)) * total)
+            f.bounded(claim_loop.carried + f.bounded(f.load(weights, claim_loop.index)) * total)
         )
     (computed_sum,) = sums.totals([claim_loop.results])
-    computed_sum = f.carried(_of_integer(f, computed_sum))
-    _write_verdict(k, f, computed_sum - f.carried(f.load(weights, claims)), ticket, records, record)
+    computed_sum = f.bounded(_of_integer(f, computed_sum))
+    _write_verdict(k, f, computed_sum - f.bounded(f.load(weights, claims)), ticket, records, record)
 
 
 @kernel
@@ -174,13 +173,13 @@ def check_columns(
     """
     mixed = MixedField(k, field)
     f, base = mixed.extended, mixed.base
-    sums, zero = WorkgroupSums(k, f, 1), f.carried(f.zero())
+    sums, zero = WorkgroupSums(k, f, 1), f.bounded(f.zero())
     one, column = k.constant(1, u32), k.workgroup_id()
     low_count, high_count = one << log_low, one << log_high
     first = column * (low_count + high_count)
 
     def factor(index: Value) -> Any:
-        return base.carried(base.load(factors, index))
+        return base.bounded(base.load(factors, index))
 
     codeword_element = _by_halves(
         k, f, log_low, high_count, lambda high: factor(first + low_count + high),
@@ -188,10 +187,10 @@ def check_columns(
         combination, mixed.multiply,
     )  # fmt: skip
     with k.range(k.local_id(), rows, k.workgroup_size, carry=zero) as loop:
-        entry = base.carried(base.load(columns, column * rows + loop.index))
-        weight = f.carried(f.load(weights, loop.index))
-        loop.next(f.carried(loop.carried + mixed.multiply(weight, entry)))
-    (difference,) = sums.totals([f.carried(codeword_element - loop.results)])
+        entry = base.bounded(base.load(columns, column * rows + loop.index))
+        weight = f.bounded(f.load(weights, loop.index))
+        loop.next(f.bounded(loop.carried + mixed.multiply(weight, entry)))
+    (difference,) = sums.totals([f.bounded(codeword_element - loop.results)])
     _write_verdict(k, f, difference, ticket, records, column)
 
 
@@ -203,16 +202,16 @@ def _by_halves(
 
     highs: the number of high factors.
     """
-    zero = f.carried(f.zero())
+    zero = f.bounded(f.zero())
     with k.range(0, highs, carry=zero) as outer:
         start = outer.index << log_low
         with k.range(
             k.local_id(), k.constant(1, u32) << log_low, k.workgroup_size, carry=zero
         ) as inner:
-            element = f.carried(f.load(combination, start + inner.index))
-            inner.next(f.carried(inner.carried + multiply(element, low(inner.index))))
+            element = f.bounded(f.load(combination, start + inner.index))
+            inner.next(f.bounded(inner.carried + multiply(element, low(inner.index))))
         part = multiply(inner.results, high(outer.index))
-        outer.next(f.carried(outer.carried + part))
+        outer.next(f.bounded(outer.carried + part))
     return outer.results
 
 
@@ -228,7 +227,7 @@ def _write_verdict(
     """Write the verdict on a difference: `PASSED` if it is 0, else `FAILED`, plus the ticket."""
     with k.if_(k.local_id() == 0):
         (ticket,) = k.load(tickets, 0)
-        is_zero = f.is_zero(f.carried(difference))
+        is_zero = f.is_zero(f.bounded(difference))
         k.store(records, record, ticket + k.select(is_zero, k.constant(PASSED, u32), FAILED))
 
 

@@ -127,7 +127,7 @@ class MontgomeryProducts:
     """Sums of Montgomery products modulo one prime, of normalised limbs."""
 
     min_halved = 8
-    """The smallest number of limbs for which `apart` splits a product in halves."""
+    """The smallest number of limbs for which `karatsuba` splits a product in halves."""
 
     def __init__(self, k: Builder, modulus: Modulus, shape: LimbShape) -> None:
         self.k = k
@@ -210,9 +210,9 @@ class MontgomeryProducts:
         for j in range(n):
             columns.add_product(i + j, quotient, mask, self.modulus[j], self.modulus[j])
 
-    # --- apart
+    # --- karatsuba
 
-    def apart(self, pairs: Pairs) -> list[Value]:
+    def karatsuba(self, pairs: Pairs) -> list[Value]:
         """Multiply by Karatsuba's method, then reduce in two halves.
 
         The lower half of the low limbs is replaced by its product with 2**-bits modulo p, which has
@@ -267,13 +267,13 @@ class MontgomeryProducts:
         """2**-b modulo p, where b is the number of bits of the lower half of the low limbs."""
         return pow(2, -self.shape.bits * (self.shape.count // 2), self.p)
 
-    def bound(self, products: int, *, apart: bool) -> int:
+    def bound(self, products: int, *, karatsuba: bool) -> int:
         """Return the exclusive bound of a result, for a sum of products of at most `products`."""
         shape = self.shape
-        if apart:
+        if karatsuba:
             bits = shape.bits * (shape.count // 2)
             products = (products >> bits) + ((1 << bits) - 1) * self._folded_low
-        bits = shape.bits * shape.count - (bits if apart else 0)
+        bits = shape.bits * shape.count - (bits if karatsuba else 0)
         return (products + ((1 << bits) - 1) * self.p >> bits) + 1
 
     # --- rolled

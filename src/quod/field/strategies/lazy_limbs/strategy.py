@@ -100,7 +100,7 @@ class LazyLimbs(SpareLimbs):
 
     def _sum_of_products(self, pairs: Sequence[tuple[Element, Element]]) -> Element:
         max_sum = sum((a.bound - 1) * (b.bound - 1) for a, b in pairs)
-        bound = self.products.bound(max_sum, apart=self.choice.form == "apart")
+        bound = self.products.bound(max_sum, karatsuba=self.choice.form == "karatsuba")
         if len(pairs) > self._max_terms or bound > self.room:
             if len(pairs) == 1:
                 return self._sum_of_products([(self._reduce_below(pairs[0][0]), pairs[0][1])])
@@ -134,7 +134,7 @@ class LazyLimbs(SpareLimbs):
         forms: dict[Form, Callable[[Pairs], list[Value]]] = {
             "columns": self.products.by_columns,
             "rows": self.products.by_rows,
-            "apart": self.products.apart,
+            "karatsuba": self.products.karatsuba,
             "rolled": self.products.rolled,
         }
         return tuple(forms[self.choice.form](pairs))
@@ -189,13 +189,13 @@ class LazyLimbs(SpareLimbs):
         words = [(exponent >> (32 * j)) & 0xFFFFFFFF for j in range(self.modulus.words)]
         start_words = tuple(k.constant(word, types.u32) for word in reversed(words))
         native = Element(self, a.limbs, a.bound, a.maxima, self.native_exponent)
-        (base,) = self.carried_many([native])
-        (one,) = self.carried_many([self.one()])
+        (base,) = self.bounded_many([native])
+        (one,) = self.bounded_many([self.one()])
         with k.range(0, k.constant(32 * len(words), types.u32), carry=(one, start_words)) as loop:
             power, exponent_words = loop.carried
-            squared = self.carried(self.square(power))
+            squared = self.bounded(self.square(power))
             with k.if_((exponent_words[0] >> 31) != 0) as branch:
-                branch.yield_(self.carried(self.multiply(squared, base)))
+                branch.yield_(self.bounded(self.multiply(squared, base)))
             with branch.otherwise():
                 branch.yield_(squared)
             shifted_words = [
@@ -257,9 +257,9 @@ class LazyLimbs(SpareLimbs):
         return joined(words)
 
     def to_register(self, a: Element) -> tuple[Value, ...]:
-        """Pack a carried, unreduced element into 32-bit words, for an instance's private memory."""
-        # If the modulus nearly fills its words, carried elements may exceed them.
-        a = self.unify([a], min(self.carried_bound, 1 << self.memory_exponent))[0]
+        """Pack a bounded, unreduced element into 32-bit words, for an instance's private memory."""
+        # If the modulus nearly fills its words, bounded elements may exceed them.
+        a = self.unify([a], min(self.standard_bound, 1 << self.memory_exponent))[0]
         if a.exponent != self.native_exponent:
             raise TraceError(
                 f"an element of {self.modulus.name} needs the native Montgomery radix to be packed"
@@ -269,8 +269,8 @@ class LazyLimbs(SpareLimbs):
     def from_register(self, words: Sequence[Value]) -> Element:
         """Unpack the words of `to_register`; zeros are the element 0."""
         limbs = self._call_shifted("unpack", self._unpack, words, 0)
-        maxima = self._full_maxima(self.carried_bound)
-        return Element(self, limbs, self.carried_bound, maxima, self.native_exponent)
+        maxima = self._full_maxima(self.standard_bound)
+        return Element(self, limbs, self.standard_bound, maxima, self.native_exponent)
 
     def _pack(self, k: Builder, limbs: Sequence[Value], shift: int) -> tuple[Value, ...]:
         """Return the 32-bit words of the limbs' integer divided by 2**shift."""

@@ -55,16 +55,16 @@ def add_values(
 
     def pair(item: Value) -> tuple[Any, Any]:
         (lower_bits,) = k.load(places, first + item)
-        weight = f.carried(f.load(tables.entries, table_start + lower + lower_bits))
-        return weight, f.carried(f.load(sent.entries, values_start + item))
+        weight = f.bounded(f.load(tables.entries, table_start + lower + lower_bits))
+        return weight, f.bounded(f.load(sent.entries, values_start + item))
 
     (total,) = sums.totals([_sum_of_products(k, f, count, pair)])
     with k.if_(k.local_id() == 0):
         # Each product has one factor that was loaded as an integer; the sum is converted once.
         total = of_integer(
-            f, f.carried(total * f.carried(f.load(tables.entries, table_start + upper)))
+            f, f.bounded(total * f.bounded(f.load(tables.entries, table_start + upper)))
         )
-        f.store(parts.words, proof * parts.stride + part, f.carried(total))
+        f.store(parts.words, proof * parts.stride + part, f.bounded(total))
         k.store(parts.words, parts.tags + proof * parts.stride + part, *k.load(parts.run_start, 0))
 
 
@@ -100,31 +100,31 @@ def add_gates(
 
     def pair(index: Value) -> tuple[Any, Any]:
         gate = reader.at(first + index)
-        weight = f.carried(f.load(tables.entries, table_start + lower + gate.output))
+        weight = f.bounded(f.load(tables.entries, table_start + lower + gate.output))
         weight = reader.times_coefficient(weight, gate)
         input_values = [
-            f.carried(f.load(sent.entries, values_start + element_index))
+            f.bounded(f.load(sent.entries, values_start + element_index))
             for element_index in gate.inputs
         ]
         if form.by_instance:
             input_values = [
-                f.carried(f.load(tables.entries, table_start + instances + gate.instance))
+                f.bounded(f.load(tables.entries, table_start + instances + gate.instance))
             ]
         if form.inputs == 1:
             # A power of the input: `_sum_of_products` multiplies by the last factor.
             with k.range(1, factors, carry=weight) as power:
-                power.next(f.carried(power.carried * input_values[0]))
+                power.next(f.bounded(power.carried * input_values[0]))
             weight = power.results
         if form.inputs == 2:
-            weight = f.carried(weight * input_values.pop())
-        return weight, input_values[0] if input_values else f.carried(f.one())
+            weight = f.bounded(weight * input_values.pop())
+        return weight, input_values[0] if input_values else f.bounded(f.one())
 
     (total,) = sums.totals([_sum_of_products(k, f, count, pair)])
     with k.if_(k.local_id() == 0):
-        total = f.carried(total * f.carried(f.load(tables.entries, table_start + upper)))
+        total = f.bounded(total * f.bounded(f.load(tables.entries, table_start + upper)))
         # Each product has `factors` factors that were loaded as integers.
         with k.range(0, factors, carry=total) as integers:
-            integers.next(f.carried(of_integer(f, integers.carried)))
+            integers.next(f.bounded(of_integer(f, integers.carried)))
         f.store(parts.words, proof * parts.stride + part, integers.results)
         k.store(parts.words, parts.tags + proof * parts.stride + part, *k.load(parts.run_start, 0))
 
@@ -135,9 +135,9 @@ def _sum_of_products(
     """Sum this kernel instance's share of `count` products; `pair(i)` has the factors of one."""
     size, local = k.workgroup_size, k.local_id()
     unrolled = count // (_AT_ONCE * size) * (_AT_ONCE * size)
-    with k.range(local, unrolled, _AT_ONCE * size, carry=f.carried(f.zero())) as loop:
+    with k.range(local, unrolled, _AT_ONCE * size, carry=f.bounded(f.zero())) as loop:
         pairs = [pair(loop.index + index * size) for index in range(_AT_ONCE)]
-        loop.next(f.carried(loop.carried + f.sum_of_products(pairs)))
+        loop.next(f.bounded(loop.carried + f.sum_of_products(pairs)))
     with k.range(unrolled + local, count, size, carry=loop.results) as remainder:
-        remainder.next(f.carried(remainder.carried + f.sum_of_products([pair(remainder.index)])))
+        remainder.next(f.bounded(remainder.carried + f.sum_of_products([pair(remainder.index)])))
     return remainder.results

@@ -54,14 +54,14 @@ def check_layers(
             loop.next((stale | (verdict >> 2), wrong | verdict))
         stale, wrong = loop.results
 
-        last_claim = f.carried(sums.sum(claim, constants) - sums.sum(constants, gates))
+        last_claim = f.bounded(sums.sum(claim, constants) - sums.sum(constants, gates))
         buffer = ProofBuffer(k, f, sent, challenges, proof)
         last_claim = buffer.rounds(
             last_claim,
             (rounds, degree, element, first_challenge),
             (zero, zero + 1, first_coordinate),
         )
-        difference = f.carried(sums.sum(gates, stop) - last_claim)
+        difference = f.bounded(sums.sum(gates, stop) - last_claim)
         fresh = sums.fresh & (read_ticket == ticket) & (stale == 0)
         with k.if_(fresh):
             verdicts = [

@@ -39,16 +39,16 @@ def add_gates(
     table_start = proof * tables.stride
     reader = Gates(k, mixed, form, gates, challenges, proof)
 
-    with k.range(k.local_id(), count, k.workgroup_size, carry=f.carried(f.zero())) as loop:
+    with k.range(k.local_id(), count, k.workgroup_size, carry=f.bounded(f.zero())) as loop:
         gate = reader.at(first + loop.index)
         entries = [start + x for start, x in zip((first_input, second_input), gate.inputs)]
         if form.by_instance:
             entries = [first_input + gate.instance]
-        product = f.carried(f.load(tables.entries, table_start + weights + gate.output))
+        product = f.bounded(f.load(tables.entries, table_start + weights + gate.output))
         product = reader.times_coefficient(product, gate)
         for entry in entries:
-            product = f.carried(product * f.carried(f.load(tables.entries, table_start + entry)))
-        loop.next(f.carried(loop.carried + product))
+            product = f.bounded(product * f.bounded(f.load(tables.entries, table_start + entry)))
+        loop.next(f.bounded(loop.carried + product))
     (total,) = sums.totals([loop.results])
     with k.if_(k.local_id() == 0):
         f.store(parts.words, proof * parts.stride + part, total)

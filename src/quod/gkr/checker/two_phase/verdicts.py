@@ -53,33 +53,33 @@ def check_layers(
         second_rounds, second_element, second_challenge = row[11:14]
         has_second = second_rounds != 0
 
-        zero = f.carried(f.zero())
-        claim = f.carried(
+        zero = f.bounded(f.zero())
+        claim = f.bounded(
             buffer.element(first_value) + buffer.challenge(scale) * buffer.element(second_value)
         )
         claim = f.select(
             value_count == 2, claim, f.select(value_count == 1, buffer.element(first_value), zero)
         )
         last_claim = buffer.rounds(
-            f.carried(claim - gate_sums["constant"]), (rounds, degree, element, first_challenge),
+            f.bounded(claim - gate_sums["constant"]), (rounds, degree, element, first_challenge),
             (halves, has_eq, first_coordinate),
         )  # fmt: skip
         last = element + rounds * degree
         at_x, slope = buffer.element(last), buffer.element(last + k.minimum(second_rounds, 1))
         slope = f.select(has_second, slope, gate_sums["add"])
-        expected, power = f.carried(slope * at_x), at_x
+        expected, power = f.bounded(slope * at_x), at_x
         for kind in POWERS:
-            power = f.carried(power * at_x)
-            expected = f.carried(expected + gate_sums[kind] * power)
+            power = f.bounded(power * at_x)
+            expected = f.bounded(expected + gate_sums[kind] * power)
         is_first_right = f.is_zero(expected - last_claim)
 
         zero_word = k.constant(0, u32)
         last_claim = buffer.rounds(
-            f.carried(slope - gate_sums["add"]),
+            f.bounded(slope - gate_sums["add"]),
             (second_rounds, k.constant(2, u32), second_element, second_challenge), (zero_word,) * 3,
         )  # fmt: skip
         at_y = buffer.element(second_element + second_rounds * 2)
-        is_second_right = f.is_zero(f.carried(gate_sums["multiply"] * at_y) - last_claim)
+        is_second_right = f.is_zero(f.bounded(gate_sums["multiply"] * at_y) - last_claim)
         with k.if_(sums.fresh):
             verdicts = [
                 ticket + k.select(passes, k.constant(PASSED, u32), FAILED)

@@ -21,7 +21,7 @@ from quod.gkr.prover.gates import (
     GateTable,
     LayerSizes,
     added_gates,
-    carried,
+    bounded,
     power,
 )
 from quod.gkr.prover.state import StateMemory, StateSizes
@@ -147,7 +147,7 @@ def column_values(
         product = coefficients.load(code, lanes.proof, lanes.entry)
         for x in inputs:
             value = power(values_of, source.load(x, lanes.entry), POWERS.get(kind, 1))
-            product = carried(mixed, mixed.multiply(product, value))
+            product = bounded(mixed, mixed.multiply(product, value))
         return product
 
     with k.range(lanes.first, size, lanes.step) as wires:
@@ -179,11 +179,11 @@ def term_weights(
     with k.if_(i < n):
         proof, term = i // terms, i % terms
         start, end = k.load(gates.starts, term, 2)
-        with k.range(start, end, 2, carry=f.carried(f.zero())) as loop:
+        with k.range(start, end, 2, carry=f.bounded(f.zero())) as loop:
             output, code = k.load(gates.gates, loop.index, 2)
-            weight = f.carried(f.load(weights, (proof << log_size) + output))
+            weight = f.bounded(f.load(weights, (proof << log_size) + output))
             coefficient = coefficients.load(code, proof, k.constant(0, u32))
-            loop.next(f.carried(loop.carried + mixed.multiply(weight, coefficient)))
+            loop.next(f.bounded(loop.carried + mixed.multiply(weight, coefficient)))
         f.store(sums, i, loop.results)
 
 
@@ -216,7 +216,7 @@ def evaluate_columns(
     # In a single round the first point is 1 instead of 0 if eq's coordinate is 0 (`RoundEnd`).
     coordinate = PointCoordinates(f, equality, lanes.proof, sizes.log_size).coordinate(round_number)
     at_one = f.is_zero(coordinate) if form.depth == 1 else None
-    totals = [f.carried(f.zero())] * len(points)
+    totals = [f.bounded(f.zero())] * len(points)
 
     def corners(row: Value) -> list[Any]:
         return [
@@ -230,7 +230,7 @@ def evaluate_columns(
             for factor_value in values
         ]
         values = [
-            arithmetic.carried(element) for arithmetic, element in zip(fields, values, strict=True)
+            arithmetic.bounded(element) for arithmetic, element in zip(fields, values, strict=True)
         ]
         if kind == "multiply":
             return mixed.multiply(*values)
@@ -253,8 +253,8 @@ def evaluate_columns(
                 # Past the last term, load the first one with weight 0.
                 exists = term < end_term
                 term = k.select(exists, term, first_term)
-                weight = f.carried(f.load(terms.weights, lanes.proof * terms.count + term))
-                weight = f.select(exists, weight, f.carried(f.zero()))
+                weight = f.bounded(f.load(terms.weights, lanes.proof * terms.count + term))
+                weight = f.select(exists, weight, f.bounded(f.zero()))
                 operand = k.load(terms.operands, term * 2, 2)
                 operand_rows = operand if kind == "multiply" else operand[:1]
                 factors = [corners(row) for row in operand_rows]
@@ -262,7 +262,7 @@ def evaluate_columns(
                     point_products.append((weight, value(kind, factors, points[index])))
             loop.next(
                 tuple(
-                    f.carried(mixed.add(total, mixed.sum_of_products(point_products)))
+                    f.bounded(mixed.add(total, mixed.sum_of_products(point_products)))
                     for total, point_products in zip(loop.carried, products, strict=True)
                 )
             )
@@ -270,8 +270,8 @@ def evaluate_columns(
             totals[index] = total
 
     eq = Equality(f, equality, sizes, lanes.proof)
-    eq_weight = f.carried(eq.low(variables, lanes.entry) * eq.high(variables, lanes.entry))
-    workgroup_totals = sums.totals([f.carried(total * eq_weight) for total in totals])
+    eq_weight = f.bounded(eq.low(variables, lanes.entry) * eq.high(variables, lanes.entry))
+    workgroup_totals = sums.totals([f.bounded(total * eq_weight) for total in totals])
     with k.if_(k.local_id() == 0):
         for index, total in enumerate(workgroup_totals):
             first = (lanes.proof * len(points) + index) * lanes.groups
@@ -312,7 +312,7 @@ def fold_columns(
         else:
             prover_state = StateMemory(f, challenges, lanes.proof, sizes)
             fold_challenges.append(prover_state.load(prover_state.instance_point + number + offset))
-    eq_weights = scaled_eq_table(f, f.carried(f.one()), fold_challenges)
+    eq_weights = scaled_eq_table(f, f.bounded(f.one()), fold_challenges)
     with k.range(lanes.first, extents.positions, lanes.step) as loop:
         row = loop.index if form.source == "planes" else k.load(taken, loop.index)[0]
         entries = [
@@ -324,8 +324,8 @@ def fold_columns(
         elif form.folds == 1:
             low, high = entries
             entry_field = mixed.extended if mixed.is_extended(low) else mixed.base
-            slope = entry_field.carried(high - low)
+            slope = entry_field.bounded(high - low)
             result = mixed.add(mixed.multiply(fold_challenges[0], slope), low)
         else:
             result = mixed.sum_of_products(list(zip(eq_weights, entries, strict=True)))
-        target.store(loop.index, lanes.entry, f.carried(result))
+        target.store(loop.index, lanes.entry, f.bounded(result))

@@ -55,11 +55,11 @@ def digest_values(
     proof = k.workgroup_id() // digests_each
     run = k.workgroup_id() - proof * digests_each
     first = run * RUN_ELEMENTS
-    zero = f.carried(f.zero())
+    zero = f.bounded(f.zero())
     words: list[Value] = []
     for index in range(RUN_ELEMENTS):
         position = k.minimum(first + index, positions - 1)
-        value = f.carried(f.load(values, proof * positions + position))
+        value = f.bounded(f.load(values, proof * positions + position))
         words += message_words(f, f.select(first + index < positions, value, zero))
     start = [k.constant(int.from_bytes(START[index : index + 4], "little"), u32)
              for index in range(0, len(START), 4)]  # fmt: skip
@@ -121,7 +121,7 @@ def end_layer(
         absorbed.next(chain.absorbed(absorbed.carried, Label.VALUES, message))
     with k.range(0, log_below, carry=absorbed.results) as draws:
         state = next_state(k, chain, draws.carried, draws.index > 0)
-        coordinate = f.carried(challenge(f, field, state))
+        coordinate = f.bounded(challenge(f, field, state))
         with k.if_(local == 0):
             prover_state.store(draws.index + FIRST_POINT, coordinate)
         draws.next(state)
@@ -150,11 +150,11 @@ def combine_values(
     """
     f: Any = field_arithmetic(k, field, inlined=True)
     sums, proof, local = WorkgroupSums(k, f, 1), k.workgroup_id(), k.local_id()
-    with k.range(local, positions, k.workgroup_size, carry=f.carried(f.zero())) as loop:
+    with k.range(local, positions, k.workgroup_size, carry=f.bounded(f.zero())) as loop:
         (wire,) = k.load(taken, loop.index)
         weight = f.load(weights, (proof << log_size) + wire)
         value = f.load(values, proof * positions + loop.index)
-        loop.next(f.carried(loop.carried + weight * value))
+        loop.next(f.bounded(loop.carried + weight * value))
     (total,) = sums.totals([loop.results])
     prover_state = StateMemory(f, states, proof, sizes)
     with k.if_(local == 0):

@@ -35,13 +35,13 @@ class Table:
     def load(self, row: Value, entry: Value) -> Any:
         """Load an entry of a column."""
         if not self._in_planes:
-            return self._f.carried(self._f.load(self._memory, self._element_index(row, 0, entry)))
+            return self._f.bounded(self._f.load(self._memory, self._element_index(row, 0, entry)))
         base = self._mixed.base
         coefficients = [
             base.load(self._memory, self._element_index(row, plane, entry))
             for plane in range(self._planes)
         ]
-        return self._f.carried(self._f.from_coefficients(*coefficients))
+        return self._f.bounded(self._f.from_coefficients(*coefficients))
 
     def store(self, row: Value, entry: Value, element: Any) -> None:
         """Store an element as an entry of a column."""

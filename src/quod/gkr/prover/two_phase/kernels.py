@@ -2,9 +2,8 @@
 
 Entries are ordered by proof, then by wire of the layer, then by instance of the circuit: entry
 (((proof << log_size) + wire) << log_instances) + instance. In the second phase the instance
-variables are bound already, so entries have no instance. `f.carried` propagates carries between the
-limbs of an element. Weights are the combined eq weights of the claims about the layer: one per
-proof and output wire.
+variables are bound already, so entries have no instance. Weights are the combined eq weights of the
+claims about the layer: one per proof and output wire.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from quod.gkr.prover.gates import (
     GateTable,
     LayerSizes,
     added_gates,
-    carried,
+    bounded,
     power,
 )
 from quod.kernel import U32, Builder, Pointer, kernel, u32
@@ -47,13 +46,13 @@ def layer_values(
 
         def value(input_wire: Value) -> Any:
             entry = (((proof << sizes.log_below) + input_wire) << sizes.log_instances) + instance
-            return below_field.carried(below_field.load(below, entry))
+            return below_field.bounded(below_field.load(below, entry))
 
         def gate_term(kind: str, *row: Value) -> Any:
             *inputs, code = row
             product = coefficients.load(code, proof, instance)
             for input_wire in inputs:
-                product = carried(
+                product = bounded(
                     mixed,
                     mixed.multiply(
                         product, power(below_field, value(input_wire), POWERS.get(kind, 1))
@@ -100,9 +99,9 @@ def first_phase(
                 entry = (
                     ((proof << sizes.log_below) + second_input) << sizes.log_instances
                 ) + instance
-                product = carried(
+                product = bounded(
                     mixed,
-                    mixed.multiply(product, below_field.carried(below_field.load(below, entry))),
+                    mixed.multiply(product, below_field.bounded(below_field.load(below, entry))),
                 )
             return mixed.multiply(f.load(weights, (proof << sizes.log_size) + output), product)
 
@@ -141,7 +140,7 @@ def second_phase(
         def gate_term(_kind: str, *row: Value) -> Any:
             output, first_input, code = row
             weight = f.load(weights, (proof << log_size) + output)
-            product = f.carried(weight * f.load(at_x, (proof << log_below) + first_input))
+            product = f.bounded(weight * f.load(at_x, (proof << log_below) + first_input))
             # Public inputs that are factors are the same in all instances (`Statement`).
             return mixed.multiply(product, coefficients.load(code, proof, k.constant(0, u32)))
 

@@ -118,12 +118,12 @@ def end_second_sumcheck(
         prover_state.store(
             prover_state.second_point + loop.index, end.progress.challenge(loop.index)
         )
-    factor = None if is_last else f.carried(challenge(f, field, end.state))
+    factor = None if is_last else f.bounded(challenge(f, field, end.state))
     with k.if_(local == 0):
         prover_state.store(VALUES + 1, value)
         if factor is not None:
             prover_state.store(FACTOR, factor)
-            prover_state.store(CLAIM, f.carried(prover_state.load(VALUES) + factor * value))
+            prover_state.store(CLAIM, f.bounded(prover_state.load(VALUES) + factor * value))
 
 
 class _SumcheckEnd:
@@ -156,7 +156,7 @@ class _SumcheckEnd:
         message: list[Value] = []
         for table in range(count):
             offset = self._first_value + self._batch * table + self.number
-            values.append(f.carried(f.load(proof, offset)))
+            values.append(f.bounded(f.load(proof, offset)))
             message += message_words(f, values[-1])
         self.state = self._chain.absorbed(self.progress.state(self._chain), Label.VALUES, message)
         with k.if_(k.local_id() == 0):

@@ -207,7 +207,7 @@ class _EntryPairs(_Pairs):
         f, k = self._law.field, self._law.k
         with k.if_((self._last - self._start) % 2 == 0):
             entry = self._entries[self._last]
-            x, y = f.carried(self._x(entry)), f.carried(self._y(entry))
+            x, y = f.bounded(self._x(entry)), f.bounded(self._y(entry))
             scratch_slots.store_sum(self._first + self.count, x, y)
 
 
@@ -253,14 +253,13 @@ class _Level:
     def add(self) -> Value:
         """Add all pairs; return whether two points had equal x, which makes all sums invalid."""
         k, f = self._k, self._f
-        # `f.carried` propagates the carries of limbs; `forward.carried` is the loop's value.
         no_pairs = k.constant(0, types.u32)
-        with k.range(0, self._chunks, carry=(f.carried(f.one()), no_pairs)) as forward:
+        with k.range(0, self._chunks, carry=(f.bounded(f.one()), no_pairs)) as forward:
             product, pairs_before = forward.carried
             pairs = self._pairs(forward.index)
             forward.next((self._forward(pairs, product, pairs_before), pairs_before + pairs.count))
         product, total = forward.results
-        inverse = f.carried(f.inverse(product))
+        inverse = f.bounded(f.inverse(product))
         with k.range(0, self._chunks, carry=(inverse, total)) as backward:
             inverse, pairs_before = backward.carried
             pairs = self._pairs(self._chunks - 1 - backward.index)
@@ -278,7 +277,7 @@ class _Level:
             product, (left_x, right_x) = loop.carried
             next_x = pairs.x(pairs.find(k.minimum(loop.index + 1, pairs.count - 1)))
             self._slots.store_product(pairs_before + loop.index, product)
-            loop.next((f.carried(product * (right_x - left_x)), next_x))
+            loop.next((f.bounded(product * (right_x - left_x)), next_x))
         return loop.results[0]
 
     def _backward(
@@ -308,10 +307,10 @@ class _Level:
             if self._ahead:
                 loaded = operands(pair, next_index)
             reciprocal = inverse * prefix_product
-            inverse = f.carried(inverse * (x2 - x1))
+            inverse = f.bounded(inverse * (x2 - x1))
             slope = (y2 - y1) * reciprocal
-            x3 = f.carried(f.square(slope) - x1 - x2)
-            y3 = f.carried(slope * (x1 - x3) - y1)
+            x3 = f.bounded(f.square(slope) - x1 - x2)
+            y3 = f.bounded(slope * (x1 - x3) - y1)
             scratch_slots.store_sum(pairs.slot(i), x3, y3)
             loop.next((inverse, pair, loaded))
         return loop.results[0]
@@ -339,7 +338,7 @@ def accumulate_affine(
     k.resident_workgroups(resident)
     law = WeierstrassSums(k, group, inlined=inlined)
     f = law.field
-    scratch_slots = _ScratchSlots(k, scratch, f.carried(f.one()), slots)
+    scratch_slots = _ScratchSlots(k, scratch, f.bounded(f.one()), slots)
     chunks, instances = count[0], k.num_workgroups() * k.workgroup_size
     with k.while_(k.workgroup_id() * k.workgroup_size) as batches:
         workgroup_rank = batches.carried
@@ -374,7 +373,7 @@ def accumulate_affine(
         _, failed = levels.results
         with k.range(0, trees) as loop:
             rank, slot = first_rank + loop.index * instances, loop.index * slots_per_tree
-            one = f.carried(f.one())
+            one = f.bounded(f.one())
             chunk_number = work.table.numbers[rank]
             total = (scratch_slots.x(slot), scratch_slots.y(slot), one, one)
             law.store_coordinates(work.sums, chunk_number, total)

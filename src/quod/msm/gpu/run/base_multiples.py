@@ -65,7 +65,7 @@ def double_points(
     with k.if_(i < count):
         p = curve.load_affine(points, i)
         one = f.one()
-        start = tuple(f.carried_many([p.x, p.y, one, one]))
+        start = tuple(f.bounded_many([p.x, p.y, one, one]))
         with k.range(0, doublings, carry=start) as loop:
             loop.next(_doubled(f, group, loop.carried))
         x, y, zz, zzz = loop.results
@@ -97,9 +97,9 @@ def _doubled(
     s = x * v
     square = f.square(x)
     m = plus_a_times(f, group, square + square + square, f.square(zz))
-    x3 = f.carried(f.square(m) - (s + s))
+    x3 = f.bounded(f.square(m) - (s + s))
     y3 = f.sum_of_products([(m, s - x3), (f.negate(w), y)])
-    return tuple(f.carried_many([x3, y3, v * zz, w * zzz]))
+    return tuple(f.bounded_many([x3, y3, v * zz, w * zzz]))
 
 
 @frozen

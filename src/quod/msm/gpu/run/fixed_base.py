@@ -42,9 +42,8 @@ def multiply_from_table(
     curve, i = PointArithmetic(k, group), k.global_id()
     half, full = 1 << (window_bits - 1), 1 << window_bits
     with k.if_(i < count):
-        start = (curve.carried(curve.infinity()), k.constant(0, types.u32))
+        start = (curve.bounded(curve.infinity()), k.constant(0, types.u32))
         with k.range(0, windows, carry=start) as loop:
-            # `curve.carried` propagates the carries of limbs; `carry` is that of signed digits.
             total, carry = loop.carried
             unsigned_digit = (
                 _bits(k, scalars, i, loop.index * window_bits, window_bits, group) + carry
@@ -53,10 +52,10 @@ def multiply_from_table(
             magnitude = k.select(negative, full - unsigned_digit, unsigned_digit)
             entry = curve.load_affine(table, loop.index * half + (k.maximum(magnitude, 1) - 1))
             f = curve.field
-            y = f.select(negative, f.carried(-entry.y), f.carried(entry.y))
+            y = f.select(negative, f.bounded(-entry.y), f.bounded(entry.y))
             entry = replace(entry, y=y, infinity=entry.infinity | (magnitude == 0))
             one = k.constant(1, types.u32)
-            loop.next((curve.carried(curve.add_affine(total, entry)), k.select(negative, one, 0)))
+            loop.next((curve.bounded(curve.add_affine(total, entry)), k.select(negative, one, 0)))
         curve.store_extended(out, i, loop.results[0])
 
 

@@ -8,7 +8,7 @@ from typing import Any
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.memory.tensor_map import TiledMemory
 from quod.device.protocol import AnyDevice
-from quod.tensor.arrays import Given, check_apart, like, reached, result, results
+from quod.tensor.arrays import Given, check_apart, check_results, like, on_device, result
 from quod.tensor.flash_attention.backward.kernels import (
     ATTENTION_BACKWARD_KEYS,
     ATTENTION_BACKWARD_QUERIES,
@@ -40,7 +40,7 @@ def attention_backward(
     in f16 those above 65,504 become infinite. Arrays and errors are as in `attention`.
     """
     device = resolve_device(device)
-    results("q, k and v", 3, out)
+    check_results("q, k and v", 3, out)
     inputs = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)
     output_gradient, output = (
         like(device, "gradient", gradient, inputs.q),
@@ -133,7 +133,7 @@ def _by_warpgroups(
 ) -> None:  # fmt: skip
     """Launch a kernel on warpgroups; see `_launch`. Rows are of `side`, lines of the other side."""
     element, (queries, keys, size) = inputs.q.element, inputs.sizes
-    gradient, q, k, v = (reached(device, array) for array in arguments[:4])
+    gradient, q, k, v = (on_device(device, array) for array in arguments[:4])
     head_counts = math.prod(inputs.q.shape[:-2]), inputs.of_keys
     rows, lines = plan.tile
     maps = device.tensor_maps(tuple(

@@ -21,14 +21,14 @@ from quod.tensor.flash_attention.backward.recompute import (
     corrected_queries,
 )
 from quod.tensor.flash_attention.backward.tensor_cores import of_keys, of_queries
-from quod.tensor.flash_attention.kernel import AttentionForm, Sequence, part_of
+from quod.tensor.flash_attention.kernel import AttentionForm, Sequence, head_pointer
 from quod.tensor.flash_attention.plan import CoreTilePlan, TilePlan
 from quod.tensor.flash_attention.recompute import PlainSums, flat, in_blocks
 from quod.tensor.flash_attention.tensor_cores import HeadMatrix, store
 from quod.tensor.flash_attention.tiles import Grid, Lines, Mask, Tile
 from quod.tensor.rows.kernels import row_kernel
 from quod.tensor.rows.plan import RowPlan
-from quod.tensor.rows.row import LOG2_E, Access, Row, counted, summed
+from quod.tensor.rows.row import LOG2_E, Access, Row, masked_terms, summed
 
 _EMPTY_LOG = -1e38
 """The logarithm of the sum of a query that sees no key.
@@ -46,15 +46,15 @@ def _attention_rows(
     sum(dy * y) equals the sum of a query's weights times their gradients.
     """
     row = Row(k, element, plan, rows, width)
-    y_row, zero = row.of(y), k.constant(0.0, f32)
+    y_row, zero = row.input_pointer(y), k.constant(0.0, f32)
 
     def step(accesses: list[Access], sums: Values) -> Values:
-        terms = counted(
-            k, accesses, lambda a, b: a * b, lambda access: row.load(y_row, access.place)
+        terms = masked_terms(
+            k, accesses, lambda a, b: a * b, lambda access: row.load(y_row, access.read_index)
         )
         return (summed(terms, sums[0]),)
 
-    total = row.total(row.fold(row.of(gradient), (zero,), step)[0])
+    total = row.total(row.fold(row.input_pointer(gradient), (zero,), step)[0])
     row.put(numbers, k.maximum(row.own(log_sums), _EMPTY_LOG) * LOG2_E)
     row.put(k.pointer_add(numbers, rows), total)
 
@@ -94,10 +94,11 @@ def _attention_backward_queries(
     if isinstance(plan, CoreTilePlan):
         size = k.constant(plan.size, u32) if plan.exact else size
         row_matrices = [
-            HeadMatrix(part_of(k, x, head, queries, size), size, queries) for x in (q, gradient)
+            HeadMatrix(head_pointer(k, x, head, queries, size), size, queries)
+            for x in (q, gradient)
         ]
         line_matrices = [
-            HeadMatrix(part_of(k, x, head // shared_by, keys, size), size, stop)
+            HeadMatrix(head_pointer(k, x, head // shared_by, keys, size), size, stop)
             for x in (keys_, values)
         ]
         row, dq_sums = of_queries(
@@ -121,18 +122,20 @@ def _attention_backward_queries(
             dq_sums = in_blocks(
                 corrected_queries(k, plain_sums, flat(dq_sums), row, sequence, operands)
             )
-        out_rows = HeadMatrix(part_of(k, dq, head, queries, size), size, queries)
+        out_rows = HeadMatrix(head_pointer(k, dq, head, queries, size), size, queries)
         store(k, element, plan, out_rows, row, dq_sums, [scale] * 2)
         return
     tile = Tile(k, element, plan, size)
-    buffers, sums = (tile.turned_room(), tile.turned_room()), tile.sums()
+    buffers, sums = (tile.transposed_buffer(), tile.transposed_buffer()), tile.sums()
     sums.clear()
     transposed_q, transposed_gradient = (
-        tile.turned(Lines(part_of(k, matrix, head, queries, size), queries), first_row, buffer)
+        tile.transposed_rows(
+            Lines(head_pointer(k, matrix, head, queries, size), queries), first_row, buffer
+        )
         for matrix, buffer in zip((q, gradient), buffers, strict=True)
     )
     of_keys, of_values = (
-        Lines(part_of(k, matrix, head // shared_by, keys, size), sequence.keys)
+        Lines(head_pointer(k, matrix, head // shared_by, keys, size), sequence.keys)
         for matrix in (keys_, values)
     )
     row_indices = [
@@ -153,7 +156,7 @@ def _attention_backward_queries(
         )
         mask = sequence.mask(tile, loop.index, first_row, seen)
         loop.next(tile.add(loop.carried, of_keys, loop.index, mask=mask))
-    target = Lines(part_of(k, dq, head, queries, size), queries)
+    target = Lines(head_pointer(k, dq, head, queries, size), queries)
     tile.store(target, first_row, loop.results, [scale] * plan.rows)
 
 
@@ -177,11 +180,12 @@ def _attention_backward_keys(
     if isinstance(plan, CoreTilePlan):
         size = k.constant(plan.size, u32) if plan.exact else size
         row_matrices = [
-            HeadMatrix(part_of(k, x, head, keys, size), size, key_count) for x in (keys_, values)
+            HeadMatrix(head_pointer(k, x, head, keys, size), size, key_count)
+            for x in (keys_, values)
         ]
         line_count = shared_by * queries
         line_matrices = [
-            HeadMatrix(part_of(k, x, head, line_count, size), size, line_count)
+            HeadMatrix(head_pointer(k, x, head, line_count, size), size, line_count)
             for x in (q, gradient)
         ]
         line_statistics = NumbersOfRows(k, numbers, head, (rows, line_count)).of
@@ -206,22 +210,24 @@ def _attention_backward_keys(
         for target, gradient_sums, multiplier in zip(
             (dk, dv), grads, (scale, k.constant(1.0, f32)), strict=True
         ):
-            out_rows = HeadMatrix(part_of(k, target, head, keys, size), size, keys)
+            out_rows = HeadMatrix(head_pointer(k, target, head, keys, size), size, keys)
             store(k, element, plan, out_rows, row, gradient_sums, [multiplier] * 2)
         return
     tile = Tile(k, element, plan, size)
-    buffers, sums = (tile.turned_room(), tile.turned_room()), (tile.sums(), tile.sums())
+    buffers, sums = (tile.transposed_buffer(), tile.transposed_buffer()), (tile.sums(), tile.sums())
     for sum_matrix in sums:
         sum_matrix.clear()
     transposed_keys, transposed_values = (
-        tile.turned(Lines(part_of(k, matrix, head, keys, size), key_count), first_key, buffer)
+        tile.transposed_rows(
+            Lines(head_pointer(k, matrix, head, keys, size), key_count), first_key, buffer
+        )
         for matrix, buffer in zip((keys_, values), buffers, strict=True)
     )
     key_indices = [first_key + tile.row(row_index) for row_index in range(plan.rows)]
     with k.range(k.constant(0, u32), shared_by, carry=sums) as group:
         query_head = head * shared_by + group.index
         of_q, of_gradient = (
-            Lines(part_of(k, matrix, query_head, queries, size), queries)
+            Lines(head_pointer(k, matrix, query_head, queries, size), queries)
             for matrix in (q, gradient)
         )
         row_statistics = NumbersOfRows(k, numbers, query_head, (rows, queries))
@@ -261,7 +267,7 @@ def _attention_backward_keys(
         group.next(loop.results)
     unit = k.constant(1.0, f32)
     for target, grads, multiplier in zip((dk, dv), group.results, (scale, unit), strict=True):
-        target_lines = Lines(part_of(k, target, head, keys, size), keys)
+        target_lines = Lines(head_pointer(k, target, head, keys, size), keys)
         tile.store(target_lines, first_key, grads, [multiplier] * plan.rows)
 
 
@@ -309,7 +315,7 @@ ATTENTION_BACKWARD_QUERIES = _kernels(_attention_backward_queries, "dq")
 ATTENTION_BACKWARD_KEYS = _kernels(_attention_backward_keys, "dk dv")
 """The kernels by element type, and by whether there are lengths."""
 
-_plan = RowPlan(lanes=8, threads=8, vector=4, batch=4, whole=True)
+_plan = RowPlan(lanes=8, threads=8, vector=4, batch=4, single_step=True)
 register("tensor.attention_rows_f32", ATTENTION_ROWS[f32], element=f32, plan=_plan)
 for _name, _family in (
     ("queries", ATTENTION_BACKWARD_QUERIES), ("keys", ATTENTION_BACKWARD_KEYS)

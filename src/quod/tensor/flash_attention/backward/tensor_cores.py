@@ -99,7 +99,7 @@ class _Gradients:
             for element_block in range(self._depth):
                 tiles = self._line_tiles[which]
                 line_matrix = tiles.matrices(
-                    self._transposed_offset, stage, element_block, line_block, turned=True
+                    self._transposed_offset, stage, element_block, line_block, transposed=True
                 )
                 self._multiply(packed_weights, line_matrix, totals, 2 * element_block)
         return totals

@@ -27,7 +27,7 @@ from quod.tensor.flash_attention.backward.recompute import (
     corrected_queries,
 )
 from quod.tensor.flash_attention.backward.warpgroups import Pair, QueryRange, of_keys, of_queries
-from quod.tensor.flash_attention.kernel import AttentionForm, Sequence, part_of
+from quod.tensor.flash_attention.kernel import AttentionForm, Sequence, head_pointer
 from quod.tensor.flash_attention.plan import WarpgroupGradientPlan
 from quod.tensor.flash_attention.recompute import PlainSums
 from quod.tensor.flash_attention.warpgroups import HeadOf, store_rows
@@ -83,14 +83,14 @@ def _attention_backward_queries_tiles(
     )  # fmt: skip
     size = k.constant(plan.size, u32)
     if form.causal:
-        heads_of_q = [part_of(k, memory, head, queries, size) for memory in (q, gradient)]
+        heads_of_q = [head_pointer(k, memory, head, queries, size) for memory in (q, gradient)]
         heads_of_keys = [
-            part_of(k, memory, head // shared_by, keys, size) for memory in (keys_, values)
+            head_pointer(k, memory, head // shared_by, keys, size) for memory in (keys_, values)
         ]
         operands = Operands([*heads_of_q, *heads_of_keys], row_statistics.of, factor)
         plain_sums = PlainSums(k, element, size, lane_of(k))
         sums = tuple(corrected_queries(k, plain_sums, sums, row, sequence, operands))
-    target = part_of(k, dq, head, queries, size)
+    target = head_pointer(k, dq, head, queries, size)
     store_rows(k, element, target, (row, queries), sums, [scale] * 2)
 
 
@@ -122,8 +122,8 @@ def _attention_backward_keys_tiles(
     # Lines beyond the queries are zeros, and 0 times an infinity of a key is NaN.
     operands = Operands(
         [
-            *(part_of(k, memory, first_head, queries, size) for memory in (q, gradient)),
-            *(part_of(k, memory, head, keys, size) for memory in (keys_, values)),
+            *(head_pointer(k, memory, first_head, queries, size) for memory in (q, gradient)),
+            *(head_pointer(k, memory, head, keys, size) for memory in (keys_, values)),
         ],
         NumbersOfRows(k, numbers, first_head, (heads * queries, queries)).of, factor,
     )  # fmt: skip
@@ -133,7 +133,7 @@ def _attention_backward_keys_tiles(
     for memory, sums, multiplier in zip(
         (dk, dv), results, (scale, k.constant(1.0, f32)), strict=True
     ):
-        target = part_of(k, memory, head, keys, size)
+        target = head_pointer(k, memory, head, keys, size)
         store_rows(k, element, target, (row, keys), sums, [multiplier] * 2)
 
 

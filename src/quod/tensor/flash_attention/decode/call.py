@@ -13,7 +13,7 @@ from quod.tensor.flash_attention.decode.kernel import decode_kernel
 from quod.tensor.flash_attention.decode.lines import DecodeForm
 from quod.tensor.flash_attention.decode.plan import MAX_PARTS, plan_decode, plan_parts
 from quod.tensor.flash_attention.heads import heads_of, results_of
-from quod.tensor.flash_attention.partial_results import ATTENTION_PARTS, TOGETHER
+from quod.tensor.flash_attention.partial_results import ATTENTION_PARTS, MAX_STORE
 from quod.tensor.rows.plan import plan_groups, widest
 from quod.tensor.rows.row import LOG2_E
 from quod.validation import whole_number
@@ -99,7 +99,7 @@ class Decoding:
         )  # fmt: skip
         if not split:
             return
-        row_plan = plan_groups(device, widest(element, size, TOGETHER), size)
+        row_plan = plan_groups(device, widest(element, size, MAX_STORE), size)
         combine_kernel = device.compile(
             ATTENTION_PARTS[element, sums is not None], lanes=row_plan.lanes, element=element,
             plan=row_plan,

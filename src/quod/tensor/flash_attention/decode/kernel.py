@@ -67,7 +67,7 @@ def _attention_decode(
         part_results = Parts(k, pointers[0], all_rows, parts, size)
 
         def result_index(row: Value) -> Value:
-            return part_results.place(part, row_tile.of_rows(row))
+            return part_results.row_index(part, row_tile.of_rows(row))
 
         combiner.store(
             lambda row, at, _, sums: part_results.store(result_index(row), at, sums),
@@ -133,7 +133,7 @@ class _SubgroupCombiner:
         first_row = k.subgroup_id() * plan.rows
         for row, top, total, sums in zip(layout.rows, *state, strict=True):
             with k.if_(layout.stores):
-                for access, access_index in enumerate(layout.places):
+                for access, access_index in enumerate(layout.access_indices):
                     partial_sums = sums[access * plan.vector :][: plan.vector]
                     k.store(
                         self._sums,
@@ -190,7 +190,7 @@ class _SubgroupCombiner:
                 [[self._numbers[offset * 2 + 1]] for offset in row_offsets], scales
             )[0]
             for access in range(plan.accesses):
-                access_index, in_range = row_tile.place(access)
+                access_index, in_range = row_tile.access_index(access)
                 sums = self._scaled_sum(
                     [
                         k.load(self._sums, self._buffer_offset(offset, access_index), plan.vector)

@@ -109,7 +109,7 @@ class RowTile:
         """Return the pointer, for `accesses`, to an offset that `key` returned."""
         return self._k.pointer_add(self.accesses.of(tensor), offset)
 
-    def place(self, number: int) -> tuple[Value, Value | None]:
+    def access_index(self, number: int) -> tuple[Value, Value | None]:
         """Return the index of an access in a line, and whether it is in range (None: always)."""
         access = self.own + number * self._plan.across
         if self._plan.full or number + 1 < self._plan.accesses:
@@ -120,7 +120,7 @@ class RowTile:
         """Load the instance's elements of a line, padded with zeros."""
         elements: list[Value] = []
         for access in range(self._plan.accesses):
-            access_index, in_range = self.place(access)
+            access_index, in_range = self.access_index(access)
             values = self.accesses.load(line, access_index)
             if in_range is not None:
                 values = tuple(self._k.select(in_range, value, 0.0) for value in values)

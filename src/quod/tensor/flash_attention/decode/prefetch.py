@@ -15,17 +15,17 @@ from quod.tensor.flash_attention.decode.plan import STAGES, DecodePlan
 
 
 @frozen(eq=False)
-class Wanted:
+class LineAccesses:
     """The accesses of an instance to a tensor in a step.
 
     tensor: The pointer to the tensor of keys or of values.
     keys: The keys whose lines are read.
-    places: The indices of the accesses to each of the lines.
+    access_indices: The indices of the accesses to each of the lines.
     """
 
     tensor: Value
     keys: list[Value]
-    places: list[Value]
+    access_indices: list[Value]
 
 
 class Prefetcher:
@@ -38,12 +38,12 @@ class Prefetcher:
 
     def __init__(
         self, k: Builder, plan: DecodePlan, row_tile: RowTile, accesses: int, step: int,
-        accesses_of: Callable[[Value], list[Wanted]],
+        accesses_of: Callable[[Value], list[LineAccesses]],
     ) -> None:  # fmt: skip
         self._k, self._plan, self._row_tile, self._accesses = k, plan, row_tile, accesses
         self._step, self._accesses_of, self._words = step, accesses_of, row_tile.accesses.words
         size = STAGES * accesses * self._words * k.workgroup_size
-        self.room = k.shared(row_tile.accesses.held, size)
+        self.buffer = k.shared(row_tile.accesses.held, size)
 
     def start(self, first_key: Value, end_key: Value) -> None:
         """Start the copies of the first step of the keys from `first_key` to `end_key` - 1."""
@@ -66,19 +66,19 @@ class Prefetcher:
     def _copy(self, first_key: Value) -> None:
         """Start the copies of a step, with zeros for keys and elements out of range."""
         access = 0
-        for wanted in self._accesses_of(first_key):
-            for key in wanted.keys:
+        for line_accesses in self._accesses_of(first_key):
+            for key in line_accesses.keys:
                 offset, is_key = self.key(key)
                 is_key = both(key < self._end_key, is_key)
-                line = self._row_tile.at(wanted.tensor, offset)
-                for access_index in wanted.places:
+                line = self._row_tile.at(line_accesses.tensor, offset)
+                for access_index in line_accesses.access_indices:
                     in_range = (
                         is_key
                         if self._plan.full
                         else both(is_key, access_index < self._row_tile.width)
                     )
                     self._k.copy_async(
-                        self.room, self._buffer_index(first_key, access) * self._words, line,
+                        self.buffer, self._buffer_index(first_key, access) * self._words, line,
                         access_index * self._words, self._words, where=in_range,
                     )  # fmt: skip
                     access += 1

@@ -17,7 +17,7 @@ from quod.frozen import frozen
 from quod.kernel import Builder, Value, f32, u32
 from quod.tensor.flash_attention.decode.lines import Grid, RowTile, both
 from quod.tensor.flash_attention.decode.plan import DecodePlan
-from quod.tensor.flash_attention.decode.prefetch import Prefetcher, Wanted
+from quod.tensor.flash_attention.decode.prefetch import LineAccesses, Prefetcher
 from quod.tensor.rows.exponentials import LEAST
 
 SoftmaxState = tuple[list[Value], list[Value], Grid]
@@ -50,14 +50,14 @@ class InstanceLayout:
     """The layout of an instance's results.
 
     rows: The rows of the tile that the instance has results of.
-    places: The indices of the accesses, in each row, that it has sums of.
+    access_indices: The indices of the accesses, in each row, that it has sums of.
     stores: Whether the instance stores sums of values.
     stores_numbers: Whether the instance stores a row's maximum and total.
     distances: The XOR distances of the shuffles that combine the instances of a subgroup.
     """
 
     rows: list[Value]
-    places: list[Value]
+    access_indices: list[Value]
     stores: Value
     stores_numbers: Value
     distances: list[int]
@@ -104,7 +104,7 @@ class Steps(ABC):
         rows = len(layout.rows)
         state: SoftmaxState = (
             [self._least] * rows, [self._zero] * rows,
-            [[self._zero] * (len(layout.places) * size) for _ in range(rows)],
+            [[self._zero] * (len(layout.access_indices) * size) for _ in range(rows)],
         )  # fmt: skip
         unmasked_end = span.begin
         if self._unmasked:
@@ -192,9 +192,9 @@ class StepsOfSubgroups(_StepsOfLines):
             for position in range(self._plan.batch)
         ]
 
-    def _prefetched_lines(self, first_key: Value) -> list[Wanted]:
-        keys, access_indices = self._keys_of_instance(first_key), self.held.places
-        return [Wanted(tensor, keys, access_indices) for tensor in (self._keys, self._values)]
+    def _prefetched_lines(self, first_key: Value) -> list[LineAccesses]:
+        keys, access_indices = self._keys_of_instance(first_key), self.held.access_indices
+        return [LineAccesses(tensor, keys, access_indices) for tensor in (self._keys, self._values)]
 
     def _load_lines(
         self, first_key: Value, span: KeyRange | None
@@ -205,7 +205,7 @@ class StepsOfSubgroups(_StepsOfLines):
             buffer_indices = self._prefetcher.wait_for(first_key)
             pages_exist = [self._prefetcher.key(key_)[1] for key_ in keys_of_instance]
             accesses = [
-                row_tile.accesses.load(self._prefetcher.room, index) for index in buffer_indices
+                row_tile.accesses.load(self._prefetcher.buffer, index) for index in buffer_indices
             ]
             count = self._plan.accesses
             lines = [
@@ -278,10 +278,10 @@ class StepsOfVectors(_StepsOfLines):
     _unmasked = False
 
     def __init__(
-        self, k: Builder, plan: DecodePlan, share: RowTile, tensors: tuple[Value, Value, Value],
+        self, k: Builder, plan: DecodePlan, row_tile: RowTile, tensors: tuple[Value, Value, Value],
         factor: Value,
     ) -> None:  # fmt: skip
-        super().__init__(k, plan, share, tensors, factor)
+        super().__init__(k, plan, row_tile, tensors, factor)
         self.step = self._lanes = k.workgroup_size
         self._partial_products = k.shared(f32, plan.rows * self._lanes * self._lanes)
         self._weights = k.shared(f32, plan.rows * self._lanes)

@@ -14,7 +14,7 @@ from functools import reduce
 from quod.kernel import Builder, Value, f16, f32, u32
 from quod.tensor.flash_attention.decode.lines import RowTile, both
 from quod.tensor.flash_attention.decode.plan import CORE_KEYS, CORE_LINE, DecodePlan
-from quod.tensor.flash_attention.decode.prefetch import Prefetcher, Wanted
+from quod.tensor.flash_attention.decode.prefetch import LineAccesses, Prefetcher
 from quod.tensor.flash_attention.decode.steps import InstanceLayout, KeyRange, SoftmaxState, Steps
 from quod.tensor.matmul.mma_fragments import QUAD, lane_of
 
@@ -87,15 +87,15 @@ class StepsOfCores(Steps):
         words = k.load(line, access * _WORDS, _WORDS)
         return words if in_range is None else tuple(k.select(in_range, word, 0) for word in words)
 
-    def _prefetched_lines(self, step: Value) -> list[Wanted]:
+    def _prefetched_lines(self, step: Value) -> list[LineAccesses]:
         first_key = self._first_key(step)
         return [
-            Wanted(
+            LineAccesses(
                 self._keys,
                 [first_key + (self._row_slot + _ROWS * key_block) for key_block in range(2)],
                 [self._column_slot + QUAD * access for access in range(self._key_accesses)],
             ),
-            Wanted(
+            LineAccesses(
                 self._values, self._keys_of_products(first_key),
                 [self._row_slot + _ROWS * access for access in range(self._plan.accesses)],
             ),
@@ -117,7 +117,7 @@ class StepsOfCores(Steps):
     ) -> SoftmaxState:
         k = self._k
         accesses = [
-            k.load(self._ring.room, access * _WORDS, _WORDS)
+            k.load(self._ring.buffer, access * _WORDS, _WORDS)
             for access in self._ring.wait_for(first_key)
         ]
         keys = [accesses[start : start + self._key_accesses] for start in (0, self._key_accesses)]

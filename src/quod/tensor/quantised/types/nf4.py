@@ -89,10 +89,10 @@ def _block(largest: Floats, level_indices: Bytes) -> Bytes:
     return np.concatenate([stored, packed.astype(np.uint8)], axis=1)
 
 
-def _decode(k: Builder, data: Value, place: DecodePosition, levels: Value) -> list[Run]:
-    start, position = place.block * KIND.bytes, place.position
+def _decode(k: Builder, data: Value, block_position: DecodePosition, levels: Value) -> list[Run]:
+    start, position = block_position.block * KIND.bytes, block_position.position
     largest = data.cast(f32)[start >> 2]
-    packed = Packed(k, data, start + 4 + position, place.width, aligned=4)
+    packed = Packed(k, data, start + 4 + position, block_position.width, aligned=4)
     return [
         Run(
             position + 32 * high, [levels[index] for index in packed.bits(4 * high, 15)], largest,

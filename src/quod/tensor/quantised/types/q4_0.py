@@ -42,13 +42,13 @@ def _quantised(values: Floats) -> tuple[Floats, Bytes]:
     return scale, (quants[:, :16] | quants[:, 16:] << 4).astype(np.uint8)
 
 
-def _decode(k: Builder, data: Value, place: DecodePosition) -> list[Run]:
-    start, position = place.block * KIND.bytes, place.position
+def _decode(k: Builder, data: Value, block_position: DecodePosition) -> list[Run]:
+    start, position = block_position.block * KIND.bytes, block_position.position
     scale = data.cast(f16)[start >> 1]
-    packed = Packed(k, data, start + 2 + position, place.width, aligned=2)
+    packed = Packed(k, data, start + 2 + position, block_position.width, aligned=2)
     runs = []
     for high in range(2):
-        integers, shifts = packed.floats(place.magic, 4 * high, 4, less=8)
+        integers, shifts = packed.floats(block_position.magic, 4 * high, 4, less=8)
         runs.append(Run(position + 16 * high, integers, scale, None, shifts))
     return runs
 

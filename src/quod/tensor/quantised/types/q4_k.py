@@ -21,12 +21,16 @@ def _values(blocks: Bytes) -> Floats:
     return scaled(blocks, nibbles(blocks[:, 16:], 32))
 
 
-def _decode(k: Builder, data: Value, place: DecodePosition) -> list[Run]:
-    start, group, position = place.block * KIND.bytes, place.group, place.position
-    packed = Packed(k, data, start + 16 + 32 * group + position, place.width, aligned=16)
+def _decode(k: Builder, data: Value, block_position: DecodePosition) -> list[Run]:
+    start, group, position = (
+        block_position.block * KIND.bytes,
+        block_position.group,
+        block_position.position,
+    )
+    packed = Packed(k, data, start + 16 + 32 * group + position, block_position.width, aligned=16)
     runs = []
     for high, (scale, minimum) in enumerate(group_scales(k, data, start, group)):
-        integers, shifts = packed.floats(place.magic, 4 * high, 4)
+        integers, shifts = packed.floats(block_position.magic, 4 * high, 4)
         element = position + (64 * group + 32 * high)
         runs.append(Run(element, integers, scale, minimum, shifts))
     return runs

@@ -39,27 +39,33 @@ def _values(blocks: Bytes) -> Floats:
     return (scales[..., None] * integers).reshape(len(blocks), 256)
 
 
-def _decode(k: Builder, data: Value, place: DecodePosition) -> list[Run]:
-    start, group, position = place.block * KIND.bytes, place.group, place.position
+def _decode(k: Builder, data: Value, block_position: DecodePosition) -> list[Run]:
+    start, group, position = (
+        block_position.block * KIND.bytes,
+        block_position.group,
+        block_position.position,
+    )
     d = data.cast(f16)[(start + _SCALE) >> 1]
     low = [
-        Packed(k, data, start + (64 * group + 32 * index) + position, place.width, aligned=2)
+        Packed(
+            k, data, start + (64 * group + 32 * index) + position, block_position.width, aligned=2
+        )
         for index in range(2)
     ]
-    tops = Packed(k, data, start + (128 + 32 * group) + position, place.width, aligned=2)
+    tops = Packed(k, data, start + (128 + 32 * group) + position, block_position.width, aligned=2)
     runs = []
     for quarter in range(4):
-        # A scale is for 16 elements; `place.width` positions never cross such a boundary.
-        scale_byte = start + (192 + 8 * group + 2 * quarter) + place.sixteen
+        # A scale is for 16 elements; `block_position.width` positions never cross such a boundary.
+        scale_byte = start + (192 + 8 * group + 2 * quarter) + block_position.sixteenth
         scale = as_floats([data[scale_byte] ^ 128], 128)[0]
         half, shift = low[quarter & 1], 4 * (quarter >> 1)
         shifts: tuple[int, ...] = ()
-        if place.width == 1:
+        if block_position.width == 1:
             bits = joined_bits(half.bits(shift, 15), tops.bits(2 * quarter, 3))
             integers = as_floats(bits, 32)
         else:
             words = half.joined(shift, tops, 2 * quarter, 2)
-            integers, shifts = words.floats(place.magic, 0, 6, less=32)
+            integers, shifts = words.floats(block_position.magic, 0, 6, less=32)
         element = position + (128 * group + 32 * quarter)
         runs.append(Run(element, integers, d * scale, None, shifts))
     return runs

@@ -34,11 +34,11 @@ def _quantised(values: Floats) -> tuple[Floats, Bytes]:
     return scale, (np.sign(scaled) * rounded).astype(np.int8).view(np.uint8)
 
 
-def _decode(k: Builder, data: Value, place: DecodePosition) -> list[Run]:
-    start, position = place.block * KIND.bytes, place.position
+def _decode(k: Builder, data: Value, block_position: DecodePosition) -> list[Run]:
+    start, position = block_position.block * KIND.bytes, block_position.position
     scale = data.cast(f16)[start >> 1]
-    packed = Packed(k, data, start + 2 + position, place.width, aligned=2)
-    integers, shifts = packed.floats(place.magic, 0, 8, flip=128, less=128)
+    packed = Packed(k, data, start + 2 + position, block_position.width, aligned=2)
+    integers, shifts = packed.floats(block_position.magic, 0, 8, flip=128, less=128)
     return [Run(position, integers, scale, None, shifts)]
 
 
