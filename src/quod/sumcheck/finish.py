@@ -77,7 +77,7 @@ class RoundEnd:
         return self.all_coefficients([self.at(column, challenge) for column in columns])
 
     def all_coefficients(self, values: Sequence[Any]) -> list[Any]:
-        """Interpolate the coefficients from the values at all points of `interpolation.places`."""
+        """Interpolate the coefficients from the values at all evaluation points."""
         rows = coefficient_rows(self._f.modulus, self._shape.degree)
         return [self._linear_combination(row, values) for row in rows]
 
