@@ -12,7 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from quod.device.runtime.big_stack_thread import LargeStackThread
+from quod.device.runtime.large_stack_thread import LargeStackThread
 from quod.frozen import frozen
 from quod.service.worker.partition_queue import Group, PartitionQueue
 from quod.service.worker.work import Work
