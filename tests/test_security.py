@@ -17,7 +17,7 @@ from quod.device import open_device
 from quod.errors import InputError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
 from quod.inference.files.proof import ProofFile
-from quod.inference.layout import Places
+from quod.inference.layout import ProofLayout
 from quod.inference.statement import FIELDS, MANY_IMAGES, field_for, terms_of
 from quod.security import MAX_BITS, MIN_BITS, bits_of, check_bits
 from quod.transcript import ProofReader
@@ -169,7 +169,7 @@ LARGEST = (4096,) * 10
 
 def test_largest_perceptron_uses_a_larger_field() -> None:
     small, large = FIELDS
-    assert bits_of(terms_of(Places(LARGEST, 16, 1), small).values()) == 99
+    assert bits_of(terms_of(ProofLayout(LARGEST, 16, 1), small).values()) == 99
     assert field_for(LARGEST, 16) == large
     assert field_for((784, 256, 128, 10), 16) == small
     old, new = (key_of(LARGEST, field) for field in FIELDS)
@@ -187,8 +187,8 @@ def test_largest_perceptron_uses_a_larger_field() -> None:
 )
 def test_new_keys_reach_the_bound_for_many_images(widths: tuple[int, ...]) -> None:
     field, images = field_for(widths, 16), 1
-    while images <= MANY_IMAGES and (places := Places(widths, 16, images)).fits:
-        assert bits_of(terms_of(places, field).values()) >= MIN_BITS
+    while images <= MANY_IMAGES and (layout := ProofLayout(widths, 16, images)).fits:
+        assert bits_of(terms_of(layout, field).values()) >= MIN_BITS
         images *= 2
     assert images > 1
 

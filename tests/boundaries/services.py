@@ -147,11 +147,11 @@ def _witnesses(repository: keys.KeyRepository) -> Iterator[tuple[str, Row]]:
 
 def _workers(repository: keys.KeyRepository) -> Iterator[tuple[str, Row]]:
     """Workers that are not started."""
-    huge = ("host_bytes", "device_bytes", "memory_bytes", "arbiter_constraints")
+    huge = ("host_bytes", "device_bytes", "memory_bytes", "reverification_constraints")
     yield "WorkerSettings", row(
         worker.WorkerSettings, {"device": "text", **dict.fromkeys(huge, "huge")}, device="cpu",
         **dict.fromkeys(huge[:3]), warm=("known",), ahead=1, checks=1, lanes=1, patience_seconds=1,
-        arbiter_constraints=1,
+        reverification_constraints=1,
     )  # fmt: skip
     jobs = queue.open_queue(f"{FOLDER.name}/of workers", sweep_seconds=None)
     yield "ProcessPool", row(partial(worker.ProcessPool, jobs, repository), command=["false"])

@@ -114,13 +114,13 @@ def test_details_round_trip(details: Details) -> None:
         ("00000000 01000000 01", "end within"),
         ("00000000 06000000 010141 010141", "ascending"),
         ("01000000 07000000 03 01 ff 02 0a 01 00", "ascending"),
-        ("00000000 02000000 0400", "a number 4"),
+        ("00000000 02000000 0400", "the unknown number 4"),
         ("01000000 00000000", "do not belong to its type"),
         ("00000000 02000000 020a", "do not belong to its type"),
         ("00000000 03000000 0101ff", "not UTF-8"),
-        ("01000000 05000000 0209 0301ff", "not a valid beacon"),
-        ("01000000 05000000 0240 0301ff", "not a valid beacon"),
-        ("01000000 04000000 020a 0300", "not a valid beacon"),
+        ("01000000 05000000 0209 0301ff", "have the beacon exponent 9; it must be 10 to 63"),
+        ("01000000 05000000 0240 0301ff", "have the beacon exponent 64; it must be 10 to 63"),
+        ("01000000 04000000 020a 0300", "have an empty beacon value"),
     ],
 )
 def test_invalid_details_are_rejected(data: str, message: str) -> None:

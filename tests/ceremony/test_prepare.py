@@ -180,7 +180,7 @@ def _with_holes(path: Path, power: int, sections: tuple[Any, ...]) -> dict[int, 
         for section in sections:
             writer.reserve(section.id, section.nbytes(curve, power))
         writer.section(CONTRIBUTIONS, contributions_data(curve, []))
-    return {section.id: writer.place(section.id, 0) for section in sections}
+    return {section.id: writer.file_offset(section.id, 0) for section in sections}
 
 
 @pytest.mark.parametrize(("power", "needed"), [(28, "216.0 GiB"), (23, "6.8 GiB")])

@@ -528,7 +528,7 @@ def test_unsubmitted_work_is_not_done(tmp_path: Path) -> None:
     # Another thread that looks for what is done finds an empty stream.
     assert device.memory_statistics().in_use == in_use
     assert not work.is_ready()
-    work.all_given()
+    work.mark_enqueued()
     assert device.memory_statistics().in_use < in_use
     assert work.is_ready()
 

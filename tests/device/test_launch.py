@@ -21,8 +21,8 @@ import pytest
 from quod.device import Cancellation, CpuDevice, open_device
 from quod.device.cpu import workers as workers_module
 from quod.device.cpu.workers import Job, WorkerPool
-from quod.device.runtime.big_stack_thread import LargeStackThread
 from quod.device.runtime.cancellation import current
+from quod.device.runtime.large_stack_thread import LargeStackThread
 from quod.errors import DeviceError
 from tests.device import kernels
 from tests.support.thorough import one_and_others

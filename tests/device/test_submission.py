@@ -11,8 +11,8 @@ import pytest
 
 from quod.device import Cancellation, CpuDevice
 from quod.device.protocol import AnyDevice
-from quod.device.runtime.big_stack_thread import LargeStackThread
 from quod.device.runtime.event import Completion, Event
+from quod.device.runtime.large_stack_thread import LargeStackThread
 from quod.device.runtime.recording import Mark
 from quod.device.runtime.thread_stream import run_in_thread
 from quod.device.runtime.timeline import Timeline

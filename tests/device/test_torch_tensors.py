@@ -14,7 +14,7 @@ import torch
 from torch._subclasses import FakeTensorMode
 
 from quod.device import open_device
-from quod.device.memory.torch_tensors import disguise
+from quod.device.memory.torch_tensors import reason_without_elements
 from quod.errors import DeviceError, InputError
 from quod.kernel.examples import saxpy
 from quod.tensor import silu, softmax, transpose
@@ -59,7 +59,7 @@ DISGUISED = {
 def test_tensors_without_plain_memory_are_rejected(name: str) -> None:
     make, why = DISGUISED[name]
     tensor = make()
-    reason = disguise(tensor)
+    reason = reason_without_elements(tensor)
     assert reason is not None
     assert reason.startswith(why)
     with open_device("cpu") as device:
@@ -86,7 +86,7 @@ def test_negated_view_as_output_is_rejected() -> None:
     ids=lambda value: type(value).__name__,
 )  # fmt: skip
 def test_tensors_with_plain_memory_are_accepted(tensor: Any) -> None:
-    assert disguise(tensor) is None
+    assert reason_without_elements(tensor) is None
     if tensor is not None:
         assert np.array_equal(silu("cpu", tensor), silu("cpu", np.asarray(tensor)))
 

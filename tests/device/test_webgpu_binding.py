@@ -14,8 +14,8 @@ from quod.errors import DeviceError
 PORTABLE = WgslLimits()
 
 
-def plan(*places: PointerRange, limits: WgslLimits = PORTABLE) -> BindingPlan:
-    return plan_bindings("f", places, limits)
+def plan(*pointers: PointerRange, limits: WgslLimits = PORTABLE) -> BindingPlan:
+    return plan_bindings("f", pointers, limits)
 
 
 def test_aligned_memory_needs_no_offsets() -> None:

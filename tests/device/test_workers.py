@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from quod.device.cpu.workers import Job, WorkerPool
-from quod.device.runtime import big_stack_thread as roomy_thread
-from quod.device.runtime.big_stack_thread import LargeStackThread
+from quod.device.runtime import large_stack_thread
+from quod.device.runtime.large_stack_thread import LargeStackThread
 from tests.device.test_launch import _Entry, job_of, occupied, wait_until, workers
 
 
@@ -152,7 +152,7 @@ def test_a_pool_that_is_closed_just_before_a_job_comes(monkeypatch: pytest.Monke
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_process_that_is_forked_while_a_thread_starts() -> None:
     """The child starts its own threads, whatever locks the parent's thread held."""
-    with roomy_thread._stack_size_lock:
+    with large_stack_thread._stack_size_lock:
         child = os.fork()
         if child == 0:
             # Ends whatever hangs, and no test of its own goes on.

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from quod.errors import VerificationError
 from quod.field.plain_extension import product
 from quod.gkr import VerifyingKey, verify
-from quod.gkr.reduction import Reduction, claimed_places
+from quod.gkr.reduction import Reduction, find_claimed_wires
 from quod.gkr.statement import Statement
 from quod.layered import LayeredCircuit
 from quod.layered.circuit import POWERS
@@ -149,7 +149,7 @@ class CheatingByColumns(LyingProver, ModelByColumns):
         ((point, (claimed,)),) = self.claims
         weights = equalities(self.field, point)
         self._weights = {
-            z: weights[z].coefficients[0] for z in claimed_places(self.circuit, number).tolist()
+            z: weights[z].coefficients[0] for z in find_claimed_wires(self.circuit, number).tolist()
         }
         above = self.levels[number + 1]
         true = sum(w * self._collapsed(above[z])[0] for z, w in self._weights.items())

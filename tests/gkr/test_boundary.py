@@ -40,7 +40,7 @@ def check(device: AnyDevice, field: str, log_inputs: int, instances: int) -> Non
         random_elements(modulus, instances << log_inputs, seed=seed).reshape(shape)
         for seed in (1, 2)
     ]
-    assert statement_boundary.bring(tables)
+    assert statement_boundary.upload_inputs(tables)
     padded = 1 << (instances - 1).bit_length()
     downloaded = np.zeros((2, 1 << log_inputs, padded, modulus.words), np.uint32)
     device.download(statement_boundary._values, downloaded)
@@ -50,10 +50,10 @@ def check(device: AnyDevice, field: str, log_inputs: int, instances: int) -> Non
     # The largest integer that is none, in the last place of all.
     words = [modulus.value >> (32 * at) & 0xFFFFFFFF for at in range(modulus.words)]
     tables[1][-1, -1] = words
-    assert not statement_boundary.bring(tables)
+    assert not statement_boundary.upload_inputs(tables)
     words[0] -= 1
     tables[1][-1, -1] = words
-    assert statement_boundary.bring(tables)
+    assert statement_boundary.upload_inputs(tables)
 
 
 @pytest.mark.parametrize(
@@ -97,6 +97,6 @@ def test_idle_device_is_detected(device: AnyDevice, monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(Boundary, "_counted", lambda *_: 0)
     with pytest.raises(DeviceError, match="without computing the inputs by place"):
         prover.prove(zeros)
-    monkeypatch.setattr(Boundary, "bring", lambda *_: True)
+    monkeypatch.setattr(Boundary, "upload_inputs", lambda *_: True)
     with pytest.raises(DeviceError, match="without computing the outputs"):
         prover.prove(zeros)

@@ -201,9 +201,9 @@ def test_a_cheating_prover(
             )
             honest.commit()
             table = arguments[3]
-            places = shared_prover.key.places(len(images))
+            layout = shared_prover.key.layout(len(images))
             return honest._counts[
-                places.limb_counts if table is prover.LIMBS else places.pair_counts
+                layout.limb_counts if table is prover.LIMBS else layout.pair_counts
             ]
 
     monkeypatch.setattr(prover, "run", lambda *_: lie)

@@ -9,7 +9,7 @@ from quod.field.element_bytes import encode
 from quod.field.plain_extension import power, product
 from quod.field.spec import FieldSpec
 from quod.gkr.key import VerifyingKey
-from quod.gkr.reduction import Reduction, degree_by_columns, taken_places
+from quod.gkr.reduction import Reduction, degree_by_columns, find_sent_wires
 from quod.gkr.statement import Statement
 from quod.layered.circuit import POWERS, LayeredCircuit, Public, Random
 from quod.transcript import Label, ProofWriter
@@ -194,13 +194,13 @@ class ModelByColumns(ModelProver):
         field, circuit = self.field, self.circuit
         ((point, _),) = self.claims
         top = number == len(circuit.layers) - 1
-        claimed = range(circuit.zeros) if top else taken_places(circuit, number + 1).tolist()
+        claimed = range(circuit.zeros) if top else find_sent_wires(circuit, number + 1).tolist()
         tables, terms = self._terms(number, below, {z: _corner(field, point, z) for z in claimed})
         if degree_by_columns(circuit.kinds[number]) > 1 and self.across:
             self.across, _ = self._sumcheck((number, "s"), terms, tables, self.across)
-        taken = taken_places(circuit, number).tolist()
+        taken = find_sent_wires(circuit, number).tolist()
         sent = self._sent_values([self._collapsed(below[x]) for x in taken])
-        self.writer.many_elements(Label.VALUES, field, sent)
+        self.writer.elements_by_runs(Label.VALUES, field, sent)
         point = self.writer.transcript.challenges(field, circuit.log_below(number))
         value = embed(field, 0)
         for x, sent_value in zip(taken, sent, strict=True):

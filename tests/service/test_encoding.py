@@ -60,7 +60,7 @@ def test_frames_exclude_bodies() -> None:
 def test_invalid_frames_are_rejected(change: dict[str, Any]) -> None:
     sent = encode_frame(STATUS)
     assert decode_frame(WorkerStatus, sent) == STATUS
-    with pytest.raises(InputError, match="a message has"):
+    with pytest.raises(InputError, match="a frame has"):
         decode_frame(WorkerStatus, sent | change)
 
 

@@ -69,7 +69,7 @@ class Details:
             if number in fields or (fields and number < max(fields)):
                 fail("are not in ascending order")
             if number not in (_NAME, _EXPONENT, _VALUE):
-                fail(f"have a number {number}")
+                fail(f"have the unknown number {number}")
             size = (
                 1
                 if number == _EXPONENT
@@ -92,8 +92,12 @@ class Details:
         if kind == 0:
             return cls(name)
         exponent, value = fields[_EXPONENT][0], fields[_VALUE]
-        if not MIN_EXPONENT <= exponent <= MAX_EXPONENT or not value:
-            fail(f"are not a valid beacon: its value is hashed 2**{exponent} times")
+        if not value:
+            fail("have an empty beacon value")
+        if not MIN_EXPONENT <= exponent <= MAX_EXPONENT:
+            fail(
+                f"have the beacon exponent {exponent}; it must be {MIN_EXPONENT} to {MAX_EXPONENT}"
+            )
         return cls(name, Beacon(value, exponent))
 
     def data(self) -> bytes:

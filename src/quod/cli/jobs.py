@@ -46,7 +46,7 @@ Timeout = Annotated[
 
 _MAX_TOKEN_BYTES = 1 << 12
 
-NOWHERE = "unix:data/grpc.sock"
+DEFAULT_SERVER = "unix:data/grpc.sock"
 """The default address: that of `quod serve --data data`, started in the same folder."""
 
 
@@ -114,7 +114,7 @@ def submit(
     deadline: Annotated[
         float | None, Option(metavar="SECONDS", help="Seconds from now.", least=0)
     ] = None,
-    server: Server = NOWHERE,
+    server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     certificate: Certificate = None,
 ) -> None:
@@ -144,7 +144,7 @@ def wait(
     ] = None,
     timeout: Timeout = None,
     as_json: AsJson = False,
-    server: Server = NOWHERE,
+    server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     certificate: Certificate = None,
     quiet: Quiet = False,
@@ -172,7 +172,7 @@ def wait(
 def status(
     job: Annotated[str | None, Argument("[JOB]", "Job to show. Default: the server.")] = None,
     as_json: AsJson = False,
-    server: Server = NOWHERE,
+    server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     certificate: Certificate = None,
 ) -> None:
@@ -195,7 +195,7 @@ def status(
 
 def cancel(
     job: Job,
-    server: Server = NOWHERE,
+    server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     certificate: Certificate = None,
     quiet: Quiet = False,

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from quod.cli.display.terminal import note, show, show_json, show_table, warn
-from quod.cli.jobs import NOWHERE, Certificate, Server, Timeout, TokenFile, connect
+from quod.cli.jobs import DEFAULT_SERVER, Certificate, Server, Timeout, TokenFile, connect
 from quod.cli.parameters import Argument, AsJson, InsecureTestKey, Option, Quiet
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def remove(folder: Folder, key: Key, quiet: Quiet = False) -> None:
 
 def served(
     as_json: AsJson = False,
-    server: Server = NOWHERE,
+    server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     certificate: Certificate = None,
 ) -> None:
@@ -177,7 +177,7 @@ def preload(
     key: Key,
     worker: Worker = "",
     timeout: Timeout = None,
-    server: Server = NOWHERE,
+    server: Server = DEFAULT_SERVER,
     token_file: TokenFile = None,
     certificate: Certificate = None,
 ) -> None:
@@ -187,7 +187,7 @@ def preload(
 
 
 def evict(
-    key: Key, worker: Worker = "", server: Server = NOWHERE, token_file: TokenFile = None,
+    key: Key, worker: Worker = "", server: Server = DEFAULT_SERVER, token_file: TokenFile = None,
     certificate: Certificate = None,
 ) -> None:  # fmt: skip
     """Have the workers of a server free a key's memory. Operators only."""
@@ -196,7 +196,7 @@ def evict(
 
 
 def resume(
-    key: Key, server: Server = NOWHERE, token_file: TokenFile = None,
+    key: Key, server: Server = DEFAULT_SERVER, token_file: TokenFile = None,
     certificate: Certificate = None,
 ) -> None:  # fmt: skip
     """Have a server resume the jobs of a suspended key. Operators only."""

@@ -87,7 +87,7 @@ def prove_reduction(
     recording.finish().run()
     total = _sum(field, factors, claims)
     rounds = run.prove(total.coefficients, writer.transcript.state, timeline=None)
-    writer.absorbed(rounds.messages, rounds.state)
+    writer.resume_after(rounds.messages, rounds.state)
     writer.elements(Label.VALUES, field, rounds.values[:1])
     return Claim(tuple(rounds.challenges), rounds.values[0])
 

@@ -28,8 +28,8 @@ from quod.gkr.reduction import (
     by_reduction,
     degree_by_columns,
     exponents_of,
+    find_sent_wires,
     is_linear,
-    taken_places,
 )
 from quod.layered.circuit import LayeredCircuit
 from quod.transcript.labels import Label
@@ -266,6 +266,6 @@ def _data_parallel(
     sumcheck_steps = sumcheck(
         f"layer {number} is not what the proof claims", wires=0,
         instances=log_instances if degree > 1 else 0, degree=degree,
-        values=len(taken_places(circuit, number)), by_runs=True,
+        values=len(find_sent_wires(circuit, number)), by_runs=True,
     )  # fmt: skip
     return Layer(number, (sumcheck_steps,), Challenges(circuit.log_below(number)))

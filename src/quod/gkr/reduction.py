@@ -43,7 +43,7 @@ def reduction_named(name: object) -> Reduction:
     return member("the reduction", name, Reduction)
 
 
-def taken_places(circuit: LayeredCircuit, number: int) -> NDArray[np.uint32]:
+def find_sent_wires(circuit: LayeredCircuit, number: int) -> NDArray[np.uint32]:
     """Return the wires below a layer whose values a data-parallel proof sends, in ascending order.
 
     They are the wires that the layer's gates read; wire 0 if the gates read none. For the lowest
@@ -60,14 +60,14 @@ def taken_places(circuit: LayeredCircuit, number: int) -> NDArray[np.uint32]:
     return np.flatnonzero(is_read).astype(np.uint32)
 
 
-def claimed_places(circuit: LayeredCircuit, number: int) -> NDArray[np.uint32]:
+def find_claimed_wires(circuit: LayeredCircuit, number: int) -> NDArray[np.uint32]:
     """Return the wires of a layer whose values a claim is about.
 
     They are the wires that the layer above reads; for the top layer, the outputs that must be 0.
     """
     if number == len(circuit.layers) - 1:
         return np.arange(circuit.zeros, dtype=np.uint32)
-    return taken_places(circuit, number + 1)
+    return find_sent_wires(circuit, number + 1)
 
 
 def exponents_of(kinds: frozenset[str]) -> list[int]:

@@ -73,9 +73,9 @@ class AlgebraicHash:
         )
         return self._bytes(new_state)
 
-    def behind(self, before: bytes, digest: bytes) -> bytes:
-        """Return the message of the bytes `before`, as elements, and then a digest."""
-        return self._bytes(self.of_bytes(before)) + digest if before else digest
+    def prefixed_digest(self, prefix: bytes, digest: bytes) -> bytes:
+        """Return the message of the bytes `prefix`, as elements, and then a digest."""
+        return self._bytes(self.of_bytes(prefix)) + digest if prefix else digest
 
     @property
     def run_words(self) -> int:

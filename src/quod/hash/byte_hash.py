@@ -132,9 +132,9 @@ class ByteHash:
         """Return the digest of the state, the header and the message."""
         return self.reference(state + header(label, len(message)) + message)
 
-    def behind(self, before: bytes, digest: bytes) -> bytes:
-        """Return the message of the bytes `before` and then a digest."""
-        return before + digest
+    def prefixed_digest(self, prefix: bytes, digest: bytes) -> bytes:
+        """Return the message of the bytes `prefix` and then a digest."""
+        return prefix + digest
 
     def in_kernel(self, k: Builder, *, alone: bool = False) -> KernelDigest:
         """Return the form inside a kernel; the hash must have one (`has_kernel`)."""

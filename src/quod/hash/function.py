@@ -76,8 +76,8 @@ class HashFunction(Protocol):
     def absorb(self, state: bytes, label: int, message: bytes, *, are_elements: bool) -> bytes:
         """Return the state after a message."""
 
-    def behind(self, before: bytes, digest: bytes) -> bytes:
-        """Return the message that consists of some bytes and then a digest."""
+    def prefixed_digest(self, prefix: bytes, digest: bytes) -> bytes:
+        """Return the message that consists of the bytes `prefix` and then a digest."""
 
     @property
     def has_kernel(self) -> bool:

@@ -39,7 +39,7 @@ class LanePermutation:
         self._constants = _halves(k.table(types.u64, constants)[self._lane])
 
     @staticmethod
-    def serves(k: Builder) -> bool:
+    def is_faster(k: Builder) -> bool:
         """Return whether sharing a state over lanes is faster than one state in each lane."""
         machine = k.machine
         if not machine.has(Capability.SUBGROUPS) or machine.has(Capability.SLOW_SUBGROUPS):

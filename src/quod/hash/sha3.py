@@ -33,7 +33,7 @@ class Permutation:
 
     def __init__(self, k: Builder, *, alone: bool = False) -> None:
         self._k = k
-        self.is_shared = not alone and LanePermutation.serves(k)
+        self.is_shared = not alone and LanePermutation.is_faster(k)
         if self.is_shared:
             self._by_lanes = LanePermutation(k)
         else:

@@ -27,7 +27,7 @@ def log2_up(count: int) -> int:
 
 
 @frozen
-class Places:
+class ProofLayout:
     """The sizes of a proof; names with `log_` are base-2 logarithms of padded counts.
 
     widths: the number of inputs, then the number of outputs of each layer.

@@ -77,14 +77,14 @@ class ProtocolRun:
 
     def __init__(self, side: Party, key: VerifyingKey, images: Numbers, logits: Numbers) -> None:
         self._side, self._key, self._images, self._logits = side, key, images, logits
-        self._places, self._field = key.places(len(images)), key.field
+        self._layout, self._field = key.layout(len(images)), key.field
         self._zero = PlainElement.zero(key.field)
         self._columns: list[Claim] = []
         self._weights: list[Claim] = []
 
     def run(self) -> None:
         """Run the protocol; VerificationError unless it proves the logits of the images."""
-        side, layout = self._side, self._places
+        side, layout = self._side, self._layout
         layers = range(layout.hidden)
         side.commit()
         pairs = side.lookup(pairs_statement(layout, self._field))
@@ -111,7 +111,7 @@ class ProtocolRun:
 
         VerificationError unless the columns in `expected_values` have these values.
         """
-        layout, side = self._places, self._side
+        layout, side = self._layout, self._side
         padded = (*[self._zero.coefficients] * (layout.log_block - len(point)), *point)
         column_values = side.values(padded, 1 << layout.log_blocks)
         for column, value in expected_values.items():
@@ -124,7 +124,7 @@ class ProtocolRun:
         return values
 
     def _hidden_layers(self) -> None:
-        side, layout, key = self._side, self._places, self._key
+        side, layout, key = self._side, self._layout, self._key
         point = side.transcript.challenges(self._field, layout.log_activations)
         images, rows = point[: layout.log_images], point[layout.log_images :]
         values = self._at(point, {})
@@ -149,7 +149,7 @@ class ProtocolRun:
             self._weight(layer, row.point, reduced.point, row.values[1])
 
     def _last_layer(self) -> None:
-        side, layout, key = self._side, self._places, self._key
+        side, layout, key = self._side, self._layout, self._key
         last = layout.hidden
         point = side.transcript.challenges(self._field, layout.log_images + layout.log_rows(last))
         images, rows = point[: layout.log_images], point[layout.log_images :]
@@ -161,7 +161,7 @@ class ProtocolRun:
 
     def _inner(self, layer: int, claim: PlainElement, rows: Point, images: Point) -> Reduced:
         """Run the sumcheck over the columns, with the activations of the layer before."""
-        layout = self._places
+        layout = self._layout
         variables = layout.log_columns(layer)
         statement = Sumcheck(self._field, PRODUCT, variables, claim.coefficients)
         reduced = self._side.inner(statement, layer, rows, images)
@@ -177,7 +177,7 @@ class ProtocolRun:
 
     def _weight(self, layer: int, rows: Point, columns: Point, weight: Plain) -> None:
         """Add a claim about the committed weights."""
-        layout = self._places
+        layout = self._layout
         size = layout.log_weights_of(layer)
         block, bits = layout.weight_offsets[layer] >> size, layout.log_weights - size
         block_point = [

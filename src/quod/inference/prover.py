@@ -17,7 +17,7 @@ from quod.field.array import Words, to_montgomery
 from quod.field.element_bytes import Plain
 from quod.field.plain_element import PlainElement, coefficients_of
 from quod.frozen import frozen, replace
-from quod.inference.layout import HIGH, LIMB_BITS, LOW, OUTPUT, QUOTIENT, Places
+from quod.inference.layout import HIGH, LIMB_BITS, LOW, OUTPUT, QUOTIENT, ProofLayout
 from quod.inference.network import Activations, run
 from quod.inference.perceptron import HALF, Numbers, Perceptron, check_images, clamped
 from quod.inference.protocol import PRODUCT, Point, ProtocolRun, weighted
@@ -74,7 +74,7 @@ class Prover:
         self.perceptron = perceptron
         layers = perceptron.layers
         widths = (layers[0].inputs, *(layer.outputs for layer in layers))
-        layout = Places(widths, perceptron.table_bits, 1)
+        layout = ProofLayout(widths, perceptron.table_bits, 1)
         if key is None:
             field = field_for(widths, perceptron.table_bits)
         else:
@@ -149,21 +149,21 @@ class _Writer:
     ) -> None:
         self.transcript = transcript
         self._prover, self._device, self._field = prover, prover.device, prover.key.field
-        self._places = prover.key.places(len(images))
+        self._layout = prover.key.layout(len(images))
         self._parts: list[bytes] = []
-        self._inputs = _padded(self._places, images, self._places.log_columns(0), 0)
+        self._inputs = _padded(self._layout, images, self._layout.log_columns(0), 0)
         self._columns = self._padded_columns(activations)
         self._limbs: Any = None
         self._committer = SCHEME.committer(
             self._device,
             self._field,
-            self._places.log_block + self._places.log_blocks,
+            self._layout.log_block + self._layout.log_blocks,
             allow_bits=0,
         )
 
     def _padded_columns(self, activations: Activations) -> dict[int, Numbers]:
         """Return the columns, padded in images and in outputs to the sizes of the layout."""
-        layout, columns_by_index = self._places, {}
+        layout, columns_by_index = self._layout, {}
         for layer in range(layout.hidden):
             remainders = _padded(layout, activations.remainders[layer], layout.log_hidden, HALF)
             columns = {
@@ -181,7 +181,7 @@ class _Writer:
         return b"".join(len(part).to_bytes(LENGTH_BYTES, "little") + part for part in self._parts)
 
     def commit(self) -> None:
-        layout, device = self._places, self._device
+        layout, device = self._layout, self._device
         words = {index: _words(device, column) for index, column in self._columns.items()}
         layers = range(layout.hidden)
         self._pairs = [
@@ -210,13 +210,13 @@ class _Writer:
             len(table), -1, 1 << layout.log_block // 2, self._field.modulus.words
         )
         transposed = np.ascontiguousarray(blocks.transpose(1, 0, 2, 3))
-        self._by_place = device.upload(transposed.reshape(-1, self._field.modulus.words))
+        self._transposed_columns = device.upload(transposed.reshape(-1, self._field.modulus.words))
         writer = ProofWriter(self.transcript)
         self._committer.commit(self._committed, writer)
         self._parts.append(writer.getvalue())
 
     def lookup(self, statement: Lookup) -> LookupReduced:
-        layout = self._places
+        layout = self._layout
         if statement.table == LIMBS:
             proof = lookups.prove(
                 self._device, self._field, self._limbs, LIMBS, self._counts[layout.limb_counts],
@@ -231,11 +231,11 @@ class _Writer:
         return proof.reduced
 
     def values(self, point: Point, count: int) -> list[Plain]:
-        low = self._places.log_block // 2
+        low = self._layout.log_block // 2
         upper, lower = point[: len(point) - low], point[len(point) - low :]
         rows = weighted_rows(
-            self._device, self._field, self._by_place,
-            coefficients_of(equalities(self._field, upper)), self._places.log_blocks + low,
+            self._device, self._field, self._transposed_columns,
+            coefficients_of(equalities(self._field, upper)), self._layout.log_blocks + low,
         )  # fmt: skip
         weights = equalities(self._field, lower)
         elements = PlainElement.from_coefficients(self._field, rows)
@@ -249,7 +249,7 @@ class _Writer:
         return values
 
     def inner(self, statement: Sumcheck, layer: int, rows: Point, images: Point) -> Reduced:
-        layout, device = self._places, self._device
+        layout, device = self._layout, self._device
         weights = equalities(self._field, rows)
         if layer < layout.hidden:
             multipliers = self._prover.key.multipliers[layer]
@@ -272,7 +272,7 @@ class _Writer:
         return self._sumcheck(statement, tables)
 
     def row(self, statement: Sumcheck, layer: int, columns: Point) -> Reduced:
-        device, log_rows = self._device, self._places.log_rows(layer)
+        device, log_rows = self._device, self._layout.log_rows(layer)
         multipliers = np.zeros(1 << log_rows, np.int64)
         layer_multipliers = self._prover.key.multipliers[layer]
         multipliers[: len(layer_multipliers)] = layer_multipliers
@@ -314,7 +314,7 @@ class _Writer:
             self._parts.append(writer.getvalue())
 
 
-def _padded(layout: Places, numbers: Numbers, log_columns: int, fill: int) -> Numbers:
+def _padded(layout: ProofLayout, numbers: Numbers, log_columns: int, fill: int) -> Numbers:
     """Pad rows to 2**log_columns with `fill`, and repeat the last row up to a power of two."""
     table = np.full((1 << layout.log_images, 1 << log_columns), fill, np.int64)
     table[: len(numbers), : numbers.shape[1]] = numbers

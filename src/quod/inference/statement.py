@@ -16,7 +16,7 @@ from quod.field.named_extensions import EXTENSIONS
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.hash.table import Hash
-from quod.inference.layout import LIMB_BITS, Places
+from quod.inference.layout import LIMB_BITS, ProofLayout
 from quod.inference.perceptron import (
     MAX_LAYERS,
     MAX_TABLE_BITS,
@@ -115,9 +115,9 @@ class VerifyingKey:
                 )
             self.__dict__[what] = tuple(rows_of_layers)
 
-    def places(self, images: int) -> Places:
+    def layout(self, images: int) -> ProofLayout:
         """Return the layout of a proof of `images` images; InputError if there are too many."""
-        layout = Places(self.widths, self.table_bits, images)
+        layout = ProofLayout(self.widths, self.table_bits, images)
         if not layout.fits:
             raise InputError(
                 f"{images} images at a time are too many for this perceptron: more than "
@@ -128,7 +128,7 @@ class VerifyingKey:
     @property
     def weights_statement(self) -> Lookup:
         """The statement that `weights_proof` proves."""
-        return Lookup(self.field, 1, self.places(1).log_weights, WEIGHTS)
+        return Lookup(self.field, 1, self.layout(1).log_weights, WEIGHTS)
 
     @cached_property
     def weights(self) -> LigeroCommitment:
@@ -227,42 +227,42 @@ def check_logits(key: VerifyingKey, logits: object, images: int | None = None) -
     return values
 
 
-def pairs_statement(places: Places, field: FieldSpec) -> Lookup:
+def pairs_statement(layout: ProofLayout, field: FieldSpec) -> Lookup:
     """Return the statement that each rescaled sum and its activation are in the table of pairs."""
-    table = Table(places.table_bits, 2)
-    return Lookup(field, places.hidden, places.log_activations, table)
+    table = Table(layout.table_bits, 2)
+    return Lookup(field, layout.hidden, layout.log_activations, table)
 
 
-def limbs_statement(places: Places, field: FieldSpec) -> Lookup:
+def limbs_statement(layout: ProofLayout, field: FieldSpec) -> Lookup:
     """Return the statement that each limb of a remainder is in the range of `LIMBS`."""
-    return Lookup(field, 2 * places.hidden, places.log_activations, LIMBS)
+    return Lookup(field, 2 * layout.hidden, layout.log_activations, LIMBS)
 
 
 def error_terms(key: VerifyingKey, images: int) -> dict[str, Fraction]:
     """Return the probability that wrong logits are accepted, by the failing step."""
-    return terms_of(key.places(whole_number("the images", images, 1)), key.field)
+    return terms_of(key.layout(whole_number("the images", images, 1)), key.field)
 
 
 def field_for(widths: tuple[int, ...], table_bits: int) -> FieldSpec:
     """Return the field of challenges of a new key."""
-    layout = Places(widths, table_bits, MANY_IMAGES)
+    layout = ProofLayout(widths, table_bits, MANY_IMAGES)
     while layout.images > 1 and not layout.fits:
-        layout = Places(widths, table_bits, layout.images // 2)
+        layout = ProofLayout(widths, table_bits, layout.images // 2)
     sufficient_fields = (f for f in FIELDS if bits_of(terms_of(layout, f).values()) >= MIN_BITS)
     return next(sufficient_fields, FIELDS[-1])
 
 
-def terms_of(places: Places, field: FieldSpec) -> dict[str, Fraction]:
+def terms_of(layout: ProofLayout, field: FieldSpec) -> dict[str, Fraction]:
     """Return the error terms of proofs of these sizes with challenges of a field."""
     challenge_error = most_likely(field)
-    layers = range(places.hidden + 1)
-    rounds = 2 * sum(places.log_columns(each) for each in layers)
-    rounds += 3 * sum(places.log_rows(each) for each in layers[:-1])
-    points = places.log_activations + places.log_images + places.log_rows(places.hidden)
+    layers = range(layout.hidden + 1)
+    rounds = 2 * sum(layout.log_columns(each) for each in layers)
+    rounds += 3 * sum(layout.log_rows(each) for each in layers[:-1])
+    points = layout.log_activations + layout.log_images + layout.log_rows(layout.hidden)
     # The claims of `ProtocolRun`: four points of lookups, the point of the hidden layers, and the
     # inputs of each layer after the first; and the weights of each layer.
-    column_claims, weight_claims = places.hidden + 5, places.hidden + 1
-    column_coordinates = column_claims * places.log_blocks
+    column_claims, weight_claims = layout.hidden + 5, layout.hidden + 1
+    column_coordinates = column_claims * layout.log_blocks
     probabilities = {
         "rounds of sumchecks": rounds * challenge_error,
         "points of activations and logits": points * challenge_error,
@@ -270,18 +270,18 @@ def terms_of(places: Places, field: FieldSpec) -> dict[str, Fraction]:
         "the hash": Fraction(1, 1 << Hash.SHA3_256.collision_bits),
     }
     lookups = {
-        "pairs": pairs_statement(places, field),
-        "limbs": limbs_statement(places, field),
-        "weights": Lookup(field, 1, places.log_weights, WEIGHTS),
+        "pairs": pairs_statement(layout, field),
+        "limbs": limbs_statement(layout, field),
+        "weights": Lookup(field, 1, layout.log_weights, WEIGHTS),
     }
     for name, statement in lookups.items():
         probabilities[f"lookups of {name}"] = sum(
             lookup_error_terms(statement).values(), Fraction(0)
         )
     openings = {
-        "activations": (places.log_block + places.log_blocks, -(-column_claims // MAX_CLAIMS)),
+        "activations": (layout.log_block + layout.log_blocks, -(-column_claims // MAX_CLAIMS)),
         # One more opening is in `weights_proof`.
-        "weights": (places.log_weights, -(-weight_claims // MAX_CLAIMS) + 1),
+        "weights": (layout.log_weights, -(-weight_claims // MAX_CLAIMS) + 1),
         "counts of weights": (WEIGHTS.log2_size, 1),
     }
     for name, (size, count) in openings.items():

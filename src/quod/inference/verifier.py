@@ -59,8 +59,8 @@ class _Reader:
         self.transcript = transcript
         # Split the whole proof first, so that errors about lengths have their offset in the proof.
         self._key, self._parts = key, iter([*_parts_of(proof)])
-        layout = key.places(images)
-        self._log_columns = layout.log_block + layout.log_blocks
+        layout = key.layout(images)
+        self._log_table = layout.log_block + layout.log_blocks
         self._commitment: Commitment | None = None
         self.start = 0
         """The offset in the proof of the part that was read last."""
@@ -73,7 +73,7 @@ class _Reader:
 
     def commit(self) -> None:
         reader = self._reader()
-        self._commitment = SCHEME.read(reader, self._key.field, self._log_columns, allow_bits=0)
+        self._commitment = SCHEME.read(reader, self._key.field, self._log_table, allow_bits=0)
         reader.end()
 
     def lookup(self, statement: Lookup) -> lookups.Reduced:

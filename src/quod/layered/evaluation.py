@@ -58,9 +58,9 @@ class Evaluation:
                     pending += {operand for product in node for operand in product}
         for number, node in enumerate(self._nodes):
             if isinstance(node, InputNode):
-                if node.advice is not None and self.inputs[node.place] is None:
+                if node.advice is not None and self.inputs[node.index] is None:
                     self._advise(node.advice)
-                self._values[number] = self.inputs[node.place]
+                self._values[number] = self.inputs[node.index]
             elif number not in needed:
                 continue
             elif isinstance(node, ConstantNode):
@@ -150,7 +150,7 @@ class Evaluation:
             )
         node = self._nodes[advice.first]
         assert isinstance(node, InputNode)
-        for index, value in enumerate(values):
+        for offset, value in enumerate(values):
             if isinstance(value, np.ndarray):
                 dtype_kind = value.dtype.kind
                 is_integer = dtype_kind in "iu" or (
@@ -159,8 +159,8 @@ class Evaluation:
             else:
                 is_integer = type(value) is int
             if not is_integer:
-                raise InputError(f"{subject} must be integers; number {index} is {shown(value)}")
-            self.inputs[node.place + index] = self._reduced(value)
+                raise InputError(f"{subject} must be integers; number {offset} is {shown(value)}")
+            self.inputs[node.index + offset] = self._reduced(value)
 
     def _reduced(self, value: Any) -> Any:
         """Reduce a result of advice modulo p, and convert it to the type of other values."""

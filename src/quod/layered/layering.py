@@ -23,7 +23,7 @@ def layers_of(
     plan = _Plan(nodes, outputs)
     plan.raise_values()
     builder = CircuitBuilder(field, _log_size(inputs), public=public)
-    below = {number: node.place for number, node in enumerate(nodes) if isinstance(node, InputNode)}
+    below = {number: node.index for number, node in enumerate(nodes) if isinstance(node, InputNode)}
     for layer, values in enumerate(plan.layers(), 1):
         layer_values = outputs if layer == plan.top else values
         index_of = {number: index for index, number in enumerate(layer_values)}

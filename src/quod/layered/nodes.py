@@ -28,7 +28,7 @@ class Advice:
 class InputNode:
     """An input, by its index."""
 
-    place: int
+    index: int
     advice: Advice | None
 
 

@@ -23,12 +23,12 @@ class RowIndex:
         # One table serves all instances if no cell differs between them.
         columns = [self._tuples(row, self._instances or 1) for row in rows]
         self._tables = list(zip(*columns, strict=True))
-        self._places: list[dict[tuple[int, ...], int]] = []
+        self._index_of_row: list[dict[tuple[int, ...], int]] = []
         for table in self._tables:
             row_indices: dict[tuple[int, ...], int] = {}
             for row_index, row in enumerate(table):
                 row_indices.setdefault(row[:width], row_index)
-            self._places.append(row_indices)
+            self._index_of_row.append(row_indices)
 
     def _tuples(self, row: Sequence[Any], instances: int) -> list[tuple[int, ...]]:
         """Return the row of each instance as integers in [0, p)."""
@@ -42,7 +42,7 @@ class RowIndex:
     def find(self, row: Sequence[Any]) -> list[int]:
         """Return the first index of a row in each instance; -1 if it is not in the table."""
         instances = _instances(row) or self._instances or 1
-        tables = self._places if self._instances else repeat(self._places[0], instances)
+        tables = self._index_of_row if self._instances else repeat(self._index_of_row[0], instances)
         return [
             table.get(values, -1)
             for table, values in zip(tables, self._tuples(row, instances))

@@ -141,7 +141,7 @@ class LayerForm:
 
     counts: the number of values in the ended layer of each of its trees: numerators, then
         denominators.
-    going: the indices, among these trees, of those that have a further layer.
+    continuing_trees: the indices, among these trees, of those that have a further layer.
     was_shifted: whether the first tree's values in the ended layer are shifted values, which
         must be subtracted from the shift.
     is_shifted: whether the next layer has shifted values, for which two scales follow the powers
@@ -150,7 +150,7 @@ class LayerForm:
 
     field: FieldSpec
     counts: tuple[int, ...]
-    going: tuple[int, ...]
+    continuing_trees: tuple[int, ...]
     was_shifted: bool
     is_shifted: bool
     hash: Hash = Hash.SHA3_256
@@ -204,7 +204,7 @@ def next_layer(
     state = chain.absorbed(state, Label.NEXT, ())
     scale = f.bounded(challenge(f, field, state))
     claims = []
-    for tree in form.going:
+    for tree in form.continuing_trees:
         n0, n1, d0, d1 = tree_values[tree]
         claims += [f.bounded(low + selector * (high - low)) for low, high in ((d0, d1), (n0, n1))]
     claim, scales = claims[0], [scale]

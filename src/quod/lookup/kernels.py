@@ -23,5 +23,7 @@ register(
 )  # fmt: skip
 register(
     f"lookup.next_layer[{_FIELD.name}]", next_layer,
-    form=LayerForm(_FIELD, counts=(4,), going=(0,), was_shifted=False, is_shifted=False),
+    form=LayerForm(
+        _FIELD, counts=(4,), continuing_trees=(0,), was_shifted=False, is_shifted=False
+    ),
 )  # fmt: skip

@@ -23,7 +23,7 @@ from quod.hash.table import Hash
 from quod.lookup.fraction_kernels import add_parts, embedded_numerators, row_denominators
 from quod.lookup.statement import Range, Statement
 from quod.lookup.tree import ALIGNMENT, FractionTrees, ShiftedLeaves
-from quod.lookup.verifier import Reduced, challenges, read_both, settled
+from quod.lookup.verifier import Reduced, challenges, check_values, read_both
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.run import elements_to_words, words_to_elements
@@ -98,13 +98,13 @@ class LookupRun:
         reader = ProofReader(data, writer.transcript.copy())
         sums = read_both(statement, reader, alpha, powers)
         reader.end()
-        writer.absorbed(data, reader.transcript.state)
+        writer.resume_after(data, reader.transcript.state)
         points = [sums.lookups.point[statement.log_columns :], sums.table.point]
         values: list[Plain] = []
         for evaluation, point in zip(self._evaluations, points, strict=False):
             values += evaluation.at(point, timeline)
         writer.elements(Label.VALUES, field, values)
-        return settled(statement, sums, values)
+        return check_values(statement, sums, values)
 
     @cached_property
     def _recorded(self) -> Recording:

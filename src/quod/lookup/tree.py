@@ -222,7 +222,7 @@ class FractionTrees:
         form = LayerForm(
             self._field,
             counts=tuple(self._trees[tree].tables(number - 1) for tree in active),
-            going=tuple(
+            continuing_trees=tuple(
                 position for position, t in enumerate(active) if self._trees[t].tables(number)
             ),
             was_shifted=self._is_shifted(number - 1), is_shifted=self._is_shifted(number),

@@ -80,7 +80,7 @@ def read(statement: Statement, reader: ProofReader) -> Reduced:
     alpha, powers = challenges(statement, reader.transcript)
     sums = read_both(statement, reader, alpha, powers)
     values = reader.elements(Label.VALUES, statement.field, values_of(statement))
-    return settled(statement, sums, values)
+    return check_values(statement, sums, values)
 
 
 def challenges(
@@ -126,7 +126,7 @@ def values_of(statement: Statement) -> int:
     return width * (statement.columns + (not isinstance(statement.table, Range)))
 
 
-def settled(statement: Statement, sums: Sums, values: Sequence[Plain]) -> Reduced:
+def check_values(statement: Statement, sums: Sums, values: Sequence[Plain]) -> Reduced:
     """Check the values of columns and table against the sums, and return the remaining claims.
 
     Raises VerificationError if the values do not give the denominators that the sums claim.

@@ -116,8 +116,8 @@ def _decode(kind: Any, value: Json) -> Any:
             elif isinstance(value, (int, float) if kind is float else kind):
                 return value
         except (TypeError, ValueError) as error:
-            raise InputError(f"a message has a wrong {kind.__name__}") from error
-    raise InputError(f"a message has no {getattr(kind, '__name__', kind)}")
+            raise InputError(f"a frame has a wrong {kind.__name__}") from error
+    raise InputError(f"a frame has no {getattr(kind, '__name__', kind)}")
 
 
 _ERRORS: Final[dict[str, type[QuodError]]] = {
@@ -143,7 +143,7 @@ def encode_error(error: BaseException) -> Json:
 def decode_error(value: Json) -> QuodError:
     """Decode an error of `encode_error`; its causes are not transmitted."""
     if not isinstance(value, dict):
-        raise InputError("a message has no error where one should be")
+        raise InputError("a frame has no error where one should be")
     kind = _ERRORS.get(value.get("kind", ""), ServiceError)
     # The constructors of some classes take arguments other than a text.
     error = kind.__new__(kind)

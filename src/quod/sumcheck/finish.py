@@ -78,7 +78,7 @@ class RoundEnd:
         return self.all_coefficients([self.at(column, challenge) for column in columns])
 
     def all_coefficients(self, values: Sequence[Any]) -> list[Any]:
-        """Interpolate the coefficients from the values at all points of `interpolation.places`."""
+        """Interpolate the coefficients from the values at all evaluation points."""
         if not self._k.machine.has(Capability.VECTOR_LANES):
             return self._interpolate(self._k, values)
         # On CPUs a function, as its inline copies would take long to compile.

@@ -14,39 +14,39 @@ from quod.field.moduli import Modulus
 
 INFINITY = None
 
-Place = int | None
+EvaluationPoint = int | None
 """An evaluation point: a small integer, or `INFINITY`."""
 
-_PLACES: tuple[Place, ...] = (0, 1, INFINITY, -1, 2, -2, 3)
+_POINTS: tuple[EvaluationPoint, ...] = (0, 1, INFINITY, -1, 2, -2, 3)
 
 
-def places(degree: int) -> tuple[Place, ...]:
+def evaluation_points(degree: int) -> tuple[EvaluationPoint, ...]:
     """Return the degree + 1 evaluation points of a polynomial of a round.
 
     The prover evaluates all but one of them: the claim gives the value at 0 or 1.
     """
-    return _PLACES[: degree + 1]
+    return _POINTS[: degree + 1]
 
 
 def check_degree(modulus: Modulus, degree: int) -> None:
     """Raise InputError if a field has too few elements for distinct evaluation points."""
-    integers = [place for place in places(degree) if place is not INFINITY]
-    if len({place % modulus.value for place in integers}) < len(integers):
+    integers = [point for point in evaluation_points(degree) if point is not INFINITY]
+    if len({point % modulus.value for point in integers}) < len(integers):
         raise InputError(
             f"{modulus.name} has too few elements for products of {degree} factors; use a larger "
             "field"
         )
 
 
-def at_place(low: Any, high: Any, place: Place) -> Any:
-    """Return the value at `place` of the linear polynomial with values low at 0 and high at 1."""
-    if place is INFINITY:
+def at_point(low: Any, high: Any, point: EvaluationPoint) -> Any:
+    """Return the value at `point` of the linear polynomial with values low at 0 and high at 1."""
+    if point is INFINITY:
         return high - low
-    if place in (0, 1):
-        return high if place else low
-    # low + place * (high - low), arranged so that all factors are positive: no negations.
-    return _times(high, place) - _times(low, place - 1) if place > 0 else (
-        _times(low, 1 - place) - _times(high, -place)
+    if point in (0, 1):
+        return high if point else low
+    # low + point * (high - low), arranged so that all factors are positive: no negations.
+    return _times(high, point) - _times(low, point - 1) if point > 0 else (
+        _times(low, 1 - point) - _times(high, -point)
     )  # fmt: skip
 
 
@@ -56,17 +56,17 @@ def _times(value: Any, factor: int) -> Any:
 
 @functools.cache
 def coefficient_rows(modulus: Modulus, degree: int) -> tuple[tuple[int, ...], ...]:
-    """Return rows[i]: the weights by which the values at `places` add up to coefficient i.
+    """Return rows[i]: the weights of the values at `evaluation_points` in coefficient i.
 
     The weights are centred: from -p/2 to p/2.
     """
     p = modulus.value
     rows = []
-    for place in places(degree):
-        if place is INFINITY:
+    for point in evaluation_points(degree):
+        if point is INFINITY:
             powers = [int(i == degree) for i in range(degree + 1)]
         else:
-            powers = [pow(place, i, p) for i in range(degree + 1)]
+            powers = [pow(point, i, p) for i in range(degree + 1)]
         rows.append(powers)
     return tuple(tuple(map(modulus.centred, row)) for row in _inverse(rows, p))
 

@@ -141,7 +141,7 @@ def sum_inputs(
     trace = _Pass(k, form, sizes, groups_each, equality, partial)
     trace.begin(k.constant(0, sizes.log_size.type), 1, values=1)
     tables = Inputs(trace.mixed, form.shape, inputs, sizes, trace.sumcheck)
-    trace.run_whole(tables)
+    trace.sum_hypercube(tables)
 
 
 class _Pass:
@@ -199,7 +199,7 @@ class _Pass:
         accumulator = accumulator_for(self.mixed)
         self._add_up(unrolled, parts, accumulator)
 
-    def run_whole(self, tables: Inputs) -> None:
+    def sum_hypercube(self, tables: Inputs) -> None:
         """Sum the polynomial over the hypercube, and write the partial sums."""
         mixed, shape, half = self.mixed, self.shape, self.count
         coordinate = self._weights.coordinate(self._round) if shape.has_point else None

@@ -14,23 +14,23 @@ from typing import Any
 from quod.frozen import frozen
 from quod.kernel.ir.value import Value
 from quod.sumcheck.accumulators import Accumulator
-from quod.sumcheck.interpolation import Place, at_place, places
+from quod.sumcheck.interpolation import EvaluationPoint, at_point, evaluation_points
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.polynomial import SumOfProducts, Term
 
-Point = tuple[Place, ...]
+Point = tuple[EvaluationPoint, ...]
 """An evaluation point for each variable that the pass's rounds bind."""
 
 
 def evaluated(degree: int, depth: int) -> list[Point]:
     """Return the points at which a pass of `depth` rounds, 1 or 2, evaluates its polynomials.
 
-    One round has all points of `places` but 1, whose value follows from the claim. Two rounds have
-    all pairs.
+    One round has all of `evaluation_points` but 1, whose value follows from the claim. Two rounds
+    have all pairs.
     """
     if depth == 1:
-        return [(x,) for x in (0, *places(degree)[2:])]
-    return list(itertools.product(places(degree), repeat=depth))
+        return [(x,) for x in (0, *evaluation_points(degree)[2:])]
+    return list(itertools.product(evaluation_points(degree), repeat=depth))
 
 
 @frozen(eq=False)
@@ -84,7 +84,7 @@ def value_at(mixed: MixedField, point: Point, corners: list[Any], at_one: Value 
                 for low, high in pairs
             ]
         else:
-            corners = [at_place(low, high, x) for low, high in pairs]
+            corners = [at_point(low, high, x) for low, high in pairs]
     return corners[0]
 
 

@@ -73,7 +73,7 @@ class ProofWriter:
         """Copy message `index`, so that its words may be reused; other messages are not copied."""
         self._parts[index] = bytes(self._parts[index])
 
-    def many_elements(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
+    def elements_by_runs(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
         """Write elements, absorbed as digests of runs of elements (`quod.transcript.runs`)."""
         check_label(label)
         message = encode(field, check_elements(field, "the message", elements))
@@ -94,13 +94,14 @@ class ProofWriter:
         """Write a message of points of a group."""
         self.message(label, encode_points(group, points, compressed=compressed))
 
-    def absorbed(self, message: bytes, state: bytes) -> None:
-        """Write messages that a device has absorbed already; resume the transcript at `state`.
+    def resume_after(self, messages: bytes, state: bytes) -> None:
+        """Write messages that a device has absorbed already, and resume the transcript after them.
 
-        message: the concatenated messages.
+        messages: the concatenated messages.
+        state: the transcript state after all messages.
         """
         self.transcript.resume(state)
-        self._parts.append(message)
+        self._parts.append(messages)
 
     @property
     def parts(self) -> tuple[bytes | memoryview, ...]:
@@ -155,7 +156,7 @@ class ProofReader:
         self.offset += len(message)
         return words
 
-    def many_elements(self, label: Label, field: FieldSpec, count: int) -> list[Plain]:
+    def elements_by_runs(self, label: Label, field: FieldSpec, count: int) -> list[Plain]:
         """Read elements, absorbed as digests of runs of elements (`quod.transcript.runs`).
 
         Raises InputError as `elements` does.

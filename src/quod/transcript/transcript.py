@@ -142,7 +142,7 @@ class Transcript:
         check_label(label)
         _check_bytes(before)
         _check_bytes(digest)
-        self.absorb(label, self.hash.function.behind(before, digest), self.hash.field)
+        self.absorb(label, self.hash.function.prefixed_digest(before, digest), self.hash.field)
 
     def absorb_elements(self, label: Label, field: FieldSpec, elements: Sequence[Plain]) -> None:
         """Absorb elements of a field as one message."""

@@ -40,12 +40,12 @@ def test_chunks_form_one_payload(folder: Path) -> None:
 def test_interrupted_writes_leave_no_file(folder: Path) -> None:
     blobs = BlobStore(folder)
 
-    def pieces():  # type: ignore[no-untyped-def]
+    def chunks():  # type: ignore[no-untyped-def]
         yield SECRET
         raise KeyError("the client has gone")
 
     with pytest.raises(KeyError):
-        blobs.write(pieces())
+        blobs.write(chunks())
     for wrong in ([b"a", "b"], [1], "text", 5, None, {b"a": 1}):
         with pytest.raises(InputError):
             blobs.write(wrong)  # type: ignore[arg-type]

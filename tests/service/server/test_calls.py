@@ -428,12 +428,12 @@ class TestRefusals:
 
 
 class TestUploads:
-    """Streams of pieces that are not what was announced."""
+    """Streams of chunks that are not what was announced."""
 
-    def upload(self, server: RunningServer, lengths: list[int], *pieces: bytes) -> pb.Job:
+    def upload(self, server: RunningServer, lengths: list[int], *chunks: bytes) -> pb.Job:
         begin = pb.UploadProofRequest.Begin(key=KEY, lengths=lengths)
         parts = [pb.UploadProofRequest(begin=begin)]
-        parts += [pb.UploadProofRequest(piece=piece) for piece in pieces]
+        parts += [pb.UploadProofRequest(piece=piece) for piece in chunks]
         job: pb.Job = raw_call(server, "UploadProof", iter(parts))
         return job
 
@@ -441,7 +441,7 @@ class TestUploads:
         assert self.upload(server, [3, 2], b"ab", b"", b"cde").partitions == 2
 
     @pytest.mark.parametrize(
-        ("lengths", "pieces", "message"),
+        ("lengths", "chunks", "message"),
         [
             ([9], [b"ab"], "ended early: 2 of 9 bytes arrived"),
             ([3], [b"abcd"], "more than the announced 3 bytes"),
@@ -452,10 +452,10 @@ class TestUploads:
         ],
     )
     def test_invalid_uploads_are_rejected(
-        self, server: RunningServer, lengths: list[int], pieces: list[bytes], message: str
+        self, server: RunningServer, lengths: list[int], chunks: list[bytes], message: str
     ) -> None:
         with pytest.raises(grpc.RpcError, match=message) as told:
-            self.upload(server, lengths, *pieces)
+            self.upload(server, lengths, *chunks)
         assert told.value.code() is grpc.StatusCode.INVALID_ARGUMENT
         assert not list((Path(server.config.data) / "spool").iterdir())
 

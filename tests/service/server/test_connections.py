@@ -87,14 +87,14 @@ def test_unread_responses_time_out(start: Start, monkeypatch: pytest.MonkeyPatch
         assert http.get("/health/live").status_code == 200
 
 
-@pytest.mark.parametrize(("pieces", "is_parsed"), [(900, True), (1100, False)])
-def test_bodies_in_tiny_chunks(start: Start, pieces: int, is_parsed: bool) -> None:
+@pytest.mark.parametrize(("chunks", "is_parsed"), [(900, True), (1100, False)])
+def test_bodies_in_tiny_chunks(start: Start, chunks: int, is_parsed: bool) -> None:
     server = start(listen=LISTEN)
     with connected(server) as connection:
         connection.sendall(
             b"POST /v1/proofs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
             b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n"
-            + b"2\r\n{}\r\n" + b"1\r\n \r\n" * pieces + b"0\r\n\r\n"
+            + b"2\r\n{}\r\n" + b"1\r\n \r\n" * chunks + b"0\r\n\r\n"
         )  # fmt: skip
         with connection.makefile("rb") as answer:
             document = answer.read()

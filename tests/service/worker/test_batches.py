@@ -193,7 +193,7 @@ def test_valid_proofs_do_not_wait_for_retried_ones(
     bench: Bench, loaded_batches: list[Batches], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Slow retries follow the results of the other jobs."""
-    again = Gate(monkeypatch, stages, "proved_again")
+    again = Gate(monkeypatch, stages, "prove_again")
     held = Held(bench, monkeypatch)
     jobs = [bench.submit(body) for body in (_WRONG, WITNESS, _WRONG, WITNESS)]
     held.wait(4)

@@ -43,9 +43,9 @@ def test_device_use_by_stage() -> None:
     use = device_use(records, 1.0, 7.0)
     assert use.busy == pytest.approx(5 / 6)
     assert use.gaps == (1.0,)
-    assert (use.copies, use.copied, use.copy_rate) == (2, 4000, 4000.0)
+    assert (use.uploads, use.uploaded_bytes, use.upload_rate) == (2, 4000, 4000.0)
     assert device_use([], 1.0, 1.0).busy == 0
-    assert device_use([], 0.0, 1.0).copy_rate == 0
+    assert device_use([], 0.0, 1.0).upload_rate == 0
 
 
 def test_phases_cover_all_device_work() -> None:

@@ -253,7 +253,7 @@ class _Load:
             / (end - begin),
             "gap, median": 1e6 * median(use.gaps) if use.gaps else 0.0,
             "together": _mean_batch_size(self._records),
-            "copies from pinned memory": use.copy_rate / 1e9,
+            "copies from pinned memory": use.upload_rate / 1e9,
         }
 
     def _one_at_a_time(self, count: int) -> dict[str, float]:

@@ -59,7 +59,7 @@ def new_powers(
                 count = section.count(power)
                 for first, end in windows(group, count):
                     tile = np.repeat(generator, end - first, axis=0) if tile is None else tile
-                    offset = writer.place(section.id, first * generator.nbytes)
+                    offset = writer.file_offset(section.id, first * generator.nbytes)
                     length = (end - first) * generator.nbytes
                     if not parts.is_done(offset, length):
                         writer.write_at(section.id, first * generator.nbytes, tile[: end - first])

@@ -63,7 +63,7 @@ def prepare(
             group, max_level = lagrange.of.group(curve), lagrange.levels(power)
             size = 8 * group.point_words
             ranges = {
-                level: (writer.place(lagrange.id, ((1 << level) - 1) * size), size << level)
+                level: (writer.file_offset(lagrange.id, ((1 << level) - 1) * size), size << level)
                 for level in range(max_level + 1)
             }
             missing_levels = {

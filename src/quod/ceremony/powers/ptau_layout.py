@@ -195,14 +195,14 @@ class PtauWriter:
         self.begin(identifier, nbytes)
         self._file.seek(nbytes, os.SEEK_CUR)
 
-    def place(self, identifier: int, offset: int) -> int:
+    def file_offset(self, identifier: int, offset: int) -> int:
         """Return the file offset of byte `offset` of a section."""
         return self._offsets[identifier] + offset
 
     def write_at(self, identifier: int, offset: int, data: Buffer) -> None:
         """Write bytes of a reserved section, from byte `offset` of it on."""
         end = self._file.tell()
-        self._file.seek(self.place(identifier, offset))
+        self._file.seek(self.file_offset(identifier, offset))
         self._file.write(as_bytes(data))
         self._file.seek(end)
 

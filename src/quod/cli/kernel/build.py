@@ -78,7 +78,7 @@ def build(
         for number, kernel in enumerate(matching_kernels, 1):
             follow(f"{number} of {len(matching_kernels)}: {kernel.name}")
             tasks = {arch: _trace_for(kernel, arch) for arch in built.made}
-            if _is_for_processors(kernel, tasks.values()):
+            if _is_for_cpus_only(kernel, tasks.values()):
                 if patterns:
                     reason = "is for CPUs only"
                     built.skipped.extend(Skipped(kernel.name, arch, reason) for arch in tasks)
@@ -134,7 +134,7 @@ def _trace_for(kernel: RegisteredKernel, arch: str) -> _Task | KernelError:
     return _Task(lambda code: Entry.of(kernel.name, size, trace, facts, code), module, facts)
 
 
-def _is_for_processors(kernel: RegisteredKernel, tasks: Iterable[_Task | KernelError]) -> bool:
+def _is_for_cpus_only(kernel: RegisteredKernel, tasks: Iterable[_Task | KernelError]) -> bool:
     """Report whether a kernel is for CPUs alone: no architecture traces it, nor is it for PTX."""
     is_untraceable = all(isinstance(task, KernelError) for task in tasks)
     return is_untraceable and not is_written_for(kernel, "ptx")

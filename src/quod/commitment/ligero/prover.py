@@ -192,11 +192,11 @@ class LigeroCommitter:
         self._run("opening", opening.recording, timeline)
         if opening.rounds is not None:
             rounds = opening.rounds.rounds()
-            writer.absorbed(rounds.messages, rounds.state)
+            writer.resume_after(rounds.messages, rounds.state)
         combination = self._elements("the combination of rows", self._combination)
         writer.encoded(Label.OPENING, shape.field, combination.tobytes())
 
-        column_indices = shape.places(writer.transcript)
+        column_indices = shape.draw_columns(writer.transcript)
         nodes = [code.length + column_index for column_index in column_indices]
         nodes += siblings(code.log_length, column_indices)
         columns, digests = self._gather(column_indices, nodes, timeline)

@@ -73,7 +73,7 @@ class LigeroShape:
             count += 1
         return count, Fraction(missing_draws, all_draws)
 
-    def places(self, transcript: Transcript) -> list[int]:
+    def draw_columns(self, transcript: Transcript) -> list[int]:
         """Draw the indices of the columns to open, in ascending order."""
         indices: set[int] = set()
         while len(indices) < self.opened:

@@ -44,7 +44,7 @@ class LigeroCommitment:
             expected += weight * value_at(field, combination, lower)
         if expected != last_claim:
             raise VerificationError("the combination of rows does not match the claims")
-        column_indices = shape.places(reader.transcript)
+        column_indices = shape.draw_columns(reader.transcript)
         columns = self._read_columns(reader, column_indices)
         self._check_columns(column_indices, columns, r, combination)
 

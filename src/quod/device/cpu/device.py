@@ -19,8 +19,8 @@ from quod.device.memory.budget import UNLIMITED, budget, check_budget
 from quod.device.memory.buffer import HOST, Array, Buffer, check_same_size
 from quod.device.protocol import Device, OpenedDevice
 from quod.device.runtime.arguments import Argument, LaunchArgument, Slots, adopt
-from quod.device.runtime.big_stack_thread import LargeStackThread, room_on_stack
 from quod.device.runtime.kernel_table import KernelTable, lanes_of
+from quod.device.runtime.large_stack_thread import LargeStackThread, room_on_stack
 from quod.device.runtime.launch_checks import LOG2_GROUPS_OF_PROCESSOR, check_launch
 from quod.device.runtime.launch_trace import report_launch
 from quod.errors import DeviceError
@@ -46,7 +46,7 @@ STRATEGIES = tuple(_LANES)
 
 _MISSING = {"ifma": "no AVX-512 IFMA", "avx2": "no AVX2"}
 
-# Shared memory is on a worker's stack (`roomy_thread.STACK_BYTES`).
+# Shared memory is on a worker's stack (`large_stack_thread.STACK_BYTES`).
 _SHARED_BYTES = 4 << 20
 # Bytes of shared memory for which any thread's stack has room.
 _INLINE_SHARED_BYTES = 32 << 10

@@ -18,8 +18,8 @@ import weakref
 from collections.abc import Callable
 from contextlib import suppress
 
-from quod.device.runtime.big_stack_thread import LargeStackThread
 from quod.device.runtime.cancellation import Cancellation
+from quod.device.runtime.large_stack_thread import LargeStackThread
 
 EntryPoint = Callable[[int, int, int, int], None]
 

@@ -388,7 +388,7 @@ class CudaDevice(OpenedDevice):
             try:
                 yield work.stream
             finally:
-                work.all_given()
+                work.mark_enqueued()
             try:
                 wait_until(work.is_ready)
             except CudaError:
@@ -467,10 +467,11 @@ class CudaDevice(OpenedDevice):
         self._assemblers.close()
         try:
             self.driver.cuCtxSetCurrent(context)
-            nothing_pinned = self._pinned.close(lost=self._failed)
+            self._pinned.close(lost=self._failed)
+            keeps_context = self._pinned.is_in_use
             if self._failed:
                 self._running.clear()
-                if nothing_pinned:
+                if not keeps_context:
                     self.driver.cuDevicePrimaryCtxReset(self._handle)
                 return
             for work in tuple(self._running):
@@ -484,7 +485,7 @@ class CudaDevice(OpenedDevice):
                 self.driver.cuModuleUnload(module)
             self._streams.close()
             self.pool.close()
-            if nothing_pinned:
+            if not keeps_context:
                 self.driver.cuDevicePrimaryCtxRelease(self._handle)
         except CudaError as error:
             raise DeviceError(f"{self.name} was closed: {error}") from error

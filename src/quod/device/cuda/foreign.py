@@ -16,7 +16,7 @@ import numpy as np
 
 from quod.device.cuda.stream import wait_until
 from quod.device.memory.buffer import Buffer, Space
-from quod.device.memory.torch_tensors import disguise
+from quod.device.memory.torch_tensors import reason_without_elements
 from quod.errors import DeviceError
 
 _DEFAULT_STREAM = 1  # CU_STREAM_LEGACY
@@ -62,7 +62,7 @@ def foreign_memory(device: Gpu, value: object) -> Buffer | None:
         interface = getattr(value, "__cuda_array_interface__", None)
         if interface is None:
             return None
-        if reason := disguise(value):
+        if reason := reason_without_elements(value):
             raise BufferError(reason)
         array = _described(interface)
     except Exception as error:

@@ -120,8 +120,8 @@ class _Overlaps:
     def __init__(self, driver: Driver, steps: Sequence[Step], first: int) -> None:
         """Prepare to split dependencies; `first` is the index of the first of `steps`."""
         self._steps, self._first = steps, first
-        has_overlap = any(isinstance(step, Launch) and step.overlapped for step in steps)
-        self._are_some = has_overlap and driver.cuDriverGetVersion() >= _EDGES_SINCE
+        any_overlapped = any(isinstance(step, Launch) and step.overlapped for step in steps)
+        self._has_overlaps = any_overlapped and driver.cuDriverGetVersion() >= _EDGES_SINCE
         # For each step, the steps that have ended when the step begins, and when it has ended: a
         # kernel that itself waits does so for the end of all earlier launches.
         self._at_begin: list[int] = []
@@ -130,7 +130,7 @@ class _Overlaps:
     def split(self, step: Step) -> tuple[list[int], list[int]]:
         """Return the steps that must end before a step starts, and those its kernel waits for."""
         after = [number for number in step.after if number >= self._first]
-        if not self._are_some:
+        if not self._has_overlaps:
             return after, []
         overlapped = step.overlapped if isinstance(step, Launch) else ()
         # The steps that have ended once a step of `after` has ended.

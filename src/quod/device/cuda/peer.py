@@ -55,5 +55,5 @@ def copy_to_peer(
                     work.stream,
                 )
         finally:
-            work.all_given()
+            work.mark_enqueued()
         wait_until(work.is_ready)

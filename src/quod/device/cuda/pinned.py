@@ -88,11 +88,11 @@ class PinnedMemory:
         self._kept.clear()
         self._kept_bytes = 0
 
-    def close(self, *, lost: bool) -> bool:
-        """Unlock the memory that no array uses; return whether that is all memory.
+    def close(self, *, lost: bool) -> None:
+        """Unlock the memory that no array uses.
 
-        Memory still in use belongs to the context, which must then be kept. The memory of a `lost`
-        context is not freed here, as it goes with the context.
+        Memory still in use (`is_in_use`) belongs to the context, which must then be kept. The
+        memory of a `lost` context is not freed here, as it goes with the context.
         """
         with self._lock:
             while self._returned:
@@ -101,4 +101,9 @@ class PinnedMemory:
                 self._kept.setdefault(size, []).append(address)
             if not lost:
                 self._free_kept()
-            return self._in_use == 0
+
+    @property
+    def is_in_use(self) -> bool:
+        """True if arrays use memory; `allocate` and `close` take returned memory into account."""
+        with self._lock:
+            return self._in_use > 0

@@ -49,9 +49,9 @@ def prebuilt_key(
     return trace_key(definition, machine, static, FORMAT)
 
 
-def cubin_name(text: str) -> str:
-    """Return the file name of the code of a text; `text` is its digest."""
-    return f"{text}.cubin"
+def cubin_name(text_digest: str) -> str:
+    """Return the file name of the code of a kernel's text."""
+    return f"{text_digest}.cubin"
 
 
 @frozen

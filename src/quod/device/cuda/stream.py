@@ -62,8 +62,8 @@ class StreamPool:
 class Work:
     """The work of one stream; keeps the resources that it uses alive until it is done.
 
-    The caller calls `all_given` after enqueuing everything; before that an empty stream does not
-    mean that the work is done. `finished` is called once it is done.
+    The caller calls `mark_enqueued` after enqueuing everything; before that an empty stream does
+    not mean that the work is done. `finished` is called once it is done.
     """
 
     def __init__(self, driver: Driver, stream: Any, keep: object,
@@ -76,7 +76,7 @@ class Work:
         self._is_enqueued = False
         self.is_done = False
 
-    def all_given(self) -> None:
+    def mark_enqueued(self) -> None:
         """Mark the work as completely enqueued."""
         self._is_enqueued = True
 

@@ -42,7 +42,7 @@ class Session(Protocol):
 _NAMED_KERNELS = 6
 
 
-class CudaPassing(Completion):
+class CudaCompletion(Completion):
     """The completion of an event on a GPU, which the driver is polled for."""
 
     def __init__(self, handle: Any, ask: Callable[[Any], bool]) -> None:
@@ -100,7 +100,7 @@ class CudaSubmission:
         self._error: BaseException | None = None
         self._finish_lock = threading.Lock()
         self._finished = False
-        self._marks: list[CudaPassing] = []
+        self._marks: list[CudaCompletion] = []
         self._step_events: list[Any] = []
         self._events: list[Any] = []
         self._clock: _Clock | None = None
@@ -127,16 +127,16 @@ class CudaSubmission:
                 self._end_marks()
                 raise
             finally:
-                self._work.all_given()
+                self._work.mark_enqueued()
 
     def _start_clock(self) -> None:
         finalizer = weakref.finalize(self, self._device.discard_events, self._events)
         finalizer.atexit = False
         self._clock = _Clock(self._driver, self._event(), self._work.stream)
 
-    def _awaited(self, step: Await) -> CudaPassing:
+    def _awaited(self, step: Await) -> CudaCompletion:
         completion = step.event.completion()
-        if not isinstance(completion, CudaPassing):
+        if not isinstance(completion, CudaCompletion):
             raise DeviceError(
                 f"event {step.event.name} belongs to a stream of another device; wait for it "
                 "before this work is submitted"
@@ -189,7 +189,7 @@ class CudaSubmission:
             self._driver.cuStreamWaitEvent(stream, next(self._awaited_completions).handle, 0)
             return
         handle = self._driver.cuEventCreate(0)
-        completion = CudaPassing(handle, self._device.event_is_passed)
+        completion = CudaCompletion(handle, self._device.event_is_passed)
         finalizer = weakref.finalize(completion, self._device.discard_events, [handle])
         finalizer.atexit = False
         self._driver.cuEventRecord(handle, stream)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import byte_bounds
 
-from quod.device.memory.torch_tensors import disguise
+from quod.device.memory.torch_tensors import reason_without_elements
 from quod.errors import DeviceError
 
 Array = np.ndarray[Any, Any]
@@ -32,7 +32,7 @@ def in_place(value: object) -> Array | None:
     if isinstance(value, np.generic):
         return None
     try:
-        if reason := disguise(value):
+        if reason := reason_without_elements(value):
             raise BufferError(reason)
         if hasattr(value, "__array_interface__"):
             return _of_interface(value)

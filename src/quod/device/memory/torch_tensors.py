@@ -27,7 +27,7 @@ _WRAPPER_KEYS = ("Python", "Functionalize", "Batched", "FuncTorchBatched", "Func
 """The dispatch keys of tensors that wrap other tensors."""
 
 
-def disguise(value: object) -> str | None:
+def reason_without_elements(value: object) -> str | None:
     """Return the reason why a PyTorch tensor's memory does not have its elements, or None.
 
     Returns None for values that are not tensors, too.

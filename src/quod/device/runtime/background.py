@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from quod.device.runtime.big_stack_thread import LargeStackThread
 from quod.device.runtime.future import Outcome
+from quod.device.runtime.large_stack_thread import LargeStackThread
 from quod.frozen import frozen
 
 T = TypeVar("T")
@@ -32,7 +32,7 @@ class Background:
 
     def __init__(self, name: str, threads: int, *, linger: float = 0.0) -> None:
         self._name = name
-        self._most = threads
+        self._max_threads = threads
         self._linger = linger
         self._start_anew()
 
@@ -62,7 +62,7 @@ class Background:
             self._threads = {thread for thread in self._threads if thread.is_alive()}
             self._waiting.append(_Waiting(outcome, in_thread, _keeps_process()))
             try:
-                if len(self._waiting) > self._idle and len(self._threads) < self._most:
+                if len(self._waiting) > self._idle and len(self._threads) < self._max_threads:
                     self._add_thread()
                 else:
                     self._changed.notify()

@@ -34,7 +34,7 @@ class Link:
             from quod.device.cuda.peer import open_peer
 
             self.is_peer = open_peer(cast(Any, source), cast(Any, target))
-        self._pieces: list[Any] = []
+        self._chunks: list[Any] = []
 
     @property
     def kind(self) -> str:
@@ -49,8 +49,8 @@ class Link:
 
             copy_to_peer(cast(Any, self.source), cast(Any, self.target), source_memory, into)
             return
-        if not self._pieces:
-            self._pieces = [self.source.pinned(_CHUNK) for _ in range(2)]
+        if not self._chunks:
+            self._chunks = [self.source.pinned(_CHUNK) for _ in range(2)]
         spans = [
             (start, min(start + _CHUNK, source_memory.nbytes))
             for start in range(0, source_memory.nbytes, _CHUNK)
@@ -62,7 +62,7 @@ class Link:
                 pending, download = download, None
                 pending.wait()
                 download = self._fill(source_memory, spans, index + 1)
-                chunk = self._pieces[index % 2][: stop - start]
+                chunk = self._chunks[index % 2][: stop - start]
                 self.target.upload(chunk, into=into.slice(start, stop))
         finally:
             # After an error too, as the next copy uses the same chunks.
@@ -78,7 +78,7 @@ class Link:
             return None
         start, stop = spans[index]
         stream = self.source.stream("link").record()
-        stream.download(source_memory.slice(start, stop), self._pieces[index % 2][: stop - start])
+        stream.download(source_memory.slice(start, stop), self._chunks[index % 2][: stop - start])
         return stream.finish().submit()
 
     def bytes_per_second(self, nbytes: int = _PROBE) -> float:

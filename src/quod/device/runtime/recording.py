@@ -258,7 +258,7 @@ class _Regions:
             self.sizes.append(stop - start)
         return self._numbers[range_index]
 
-    def place(self, memory: Memory) -> dict[str, int]:
+    def describe(self, memory: Memory) -> dict[str, int]:
         start, stop = span(memory)
         range_index = self._range_index(start)
         offset = start - self._ranges[range_index][0]
@@ -288,7 +288,7 @@ def _describe(step: Step, regions: _Regions) -> dict[str, Any]:
                 "static": {name: repr(value) for name, value in step.kernel.static.items()},
                 "groups": step.groups,
                 "arguments": [
-                    regions.place(argument)
+                    regions.describe(argument)
                     if isinstance(argument, (Buffer, np.ndarray))
                     else {"value": argument if isinstance(argument, float) else int(argument)}  # type: ignore[arg-type]
                     | {"type": type_.name}
@@ -298,11 +298,11 @@ def _describe(step: Step, regions: _Regions) -> dict[str, Any]:
         case Copy():
             row |= {
                 "op": step.direction,
-                "source": regions.place(step.source),
-                "target": regions.place(step.target),
+                "source": regions.describe(step.source),
+                "target": regions.describe(step.target),
             }
         case Fill():
-            row |= {"op": "fill", "target": regions.place(step.target), "word": step.word}
+            row |= {"op": "fill", "target": regions.describe(step.target), "word": step.word}
         case Mark():
             row |= {"op": "event", "event": step.event.name}
         case Await():

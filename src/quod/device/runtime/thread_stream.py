@@ -8,9 +8,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 
 from quod.device.cpu.workers import GRACE_SECONDS
-from quod.device.runtime.big_stack_thread import LargeStackThread
 from quod.device.runtime.cancellation import Cancellation, forwarding_cancellation
 from quod.device.runtime.event import Completion
+from quod.device.runtime.large_stack_thread import LargeStackThread
 from quod.device.runtime.recording import Await, Copy, Fill, Launch, Mark, Recording, Step
 from quod.device.runtime.timeline import Stage, Timeline, or_null
 from quod.errors import DeviceError

@@ -69,7 +69,7 @@ class _Group:
         self.start, self.stop = min(self.start, other.start), max(self.stop, other.stop)
 
 
-def plan_bindings(kernel: str, places: Sequence[PointerRange], limits: WgslLimits) -> BindingPlan:
+def plan_bindings(kernel: str, pointers: Sequence[PointerRange], limits: WgslLimits) -> BindingPlan:
     """Plan the bindings of a launch for the memory ranges of its pointers, in order.
 
     Raises DeviceError if the adapter has too few bindings or one binding is too large.
@@ -77,11 +77,11 @@ def plan_bindings(kernel: str, places: Sequence[PointerRange], limits: WgslLimit
     align = limits.binding_alignment
     groups = [
         _Group([index], pointer.buffer, pointer.start // align * align, pointer.stop)
-        for index, pointer in enumerate(places)
+        for index, pointer in enumerate(pointers)
     ]
     groups = _without_overlap(groups)
     while len(groups) > limits.storage_buffers:
-        groups = _merge_two_groups(kernel, groups, len(places), limits)
+        groups = _merge_two_groups(kernel, groups, len(pointers), limits)
     groups.sort(key=lambda group: min(group.members))
     binding_of = {index: number for number, group in enumerate(groups) for index in group.members}
     for group in groups:
@@ -100,12 +100,12 @@ def plan_bindings(kernel: str, places: Sequence[PointerRange], limits: WgslLimit
         (pointer.start - groups[binding_of[index]].start) // WORD_BYTES
         if pointer.buffer is not None
         else 0
-        for index, pointer in enumerate(places)
+        for index, pointer in enumerate(pointers)
     )
-    if len(groups) == len(places) and not any(offsets):
+    if len(groups) == len(pointers) and not any(offsets):
         return BindingPlan(None, ranges, offsets)
     # An offset for every pointer keeps variants of a kernel few; reading an offset costs nothing.
-    bindings = tuple(Binding(binding_of[index], True) for index in range(len(places)))
+    bindings = tuple(Binding(binding_of[index], True) for index in range(len(pointers)))
     return BindingPlan(bindings, ranges, offsets)
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from quod.device.memory.buffer import Array, Buffer
 from quod.device.webgpu.encoding import Encoding
-from quod.device.webgpu.program import readable_words, whole_words
+from quod.device.webgpu.program import first_word_and_offset, whole_words
 from quod.device.webgpu.queue import Receipt
 from quod.device.webgpu.staging import CHUNK_BYTES, StagingBuffer
 
@@ -47,7 +47,7 @@ def upload(session: Session, data: Array, target: Buffer) -> None:
 
 def download(session: Session, source: Buffer, data: Array) -> None:
     """Copy to host bytes, and wait for the copy."""
-    allocation, begin, lead_bytes = readable_words(source)
+    allocation, begin, lead_bytes = first_word_and_offset(source)
     in_flight: deque[tuple[Receipt, StagingBuffer, Array]] = deque()
     with session.lease(session.downloads) as lease:
 

@@ -109,14 +109,15 @@ class Encoding:
         self.count += 1
 
     def copy(
-        self, source: Any, start: int, target: Any, to: int, nbytes: int, step: int = 0
-    ) -> None:
+        self, source: Any, source_start: int, target: Any, target_start: int, nbytes: int,
+        step: int = 0,
+    ) -> None:  # fmt: skip
         """Encode a copy between driver buffers; offsets and size are bytes, multiples of four."""
         encoder = self.encoder
         number = self._next_time(step) if self._timed else 0
         if self._timed:
             self._write_time(number)
-        encoder.copy_buffer_to_buffer(source, start, target, to, nbytes)
+        encoder.copy_buffer_to_buffer(source, source_start, target, target_start, nbytes)
         if self._timed:
             self._write_time(number + 1)
         self.count += 1

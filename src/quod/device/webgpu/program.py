@@ -49,13 +49,13 @@ class Clear:
 
 @frozen
 class Transfer:
-    """Copy between two driver buffers, from byte offset `start` to byte offset `to`."""
+    """Copy between two driver buffers; both starts are byte offsets."""
 
     step: int
     source: Any
-    start: int
+    source_start: int
     target: Any
-    to: int
+    target_start: int
     nbytes: int
 
 
@@ -97,8 +97,8 @@ def whole_words(buffer: Buffer) -> tuple[Allocation, int, int]:
     return allocation, start, size
 
 
-def readable_words(buffer: Buffer) -> tuple[Allocation, int, int]:
-    """Return the allocation of a buffer, and where its first byte is.
+def first_word_and_offset(buffer: Buffer) -> tuple[Allocation, int, int]:
+    """Return the allocation of a buffer, and the word of its first byte.
 
     The numbers are the byte offset of the word that contains this byte, and the byte's offset in
     the word.

@@ -91,7 +91,7 @@ class WebGpuQueue:
         """The buffer with the count."""
         return self._state
 
-    def count_with(self, pipeline: Any, bind_group: Any) -> None:
+    def set_counter(self, pipeline: Any, bind_group: Any) -> None:
         """Set the counting kernel; it is required before the first submission."""
         self._counter = pipeline, bind_group
 

@@ -82,7 +82,7 @@ class Session:
                 },
             ],
         )
-        self.queue.count_with(self.compiler.compile("count", COUNT, 1), group)
+        self.queue.set_counter(self.compiler.compile("count", COUNT, 1), group)
 
     def watch_loops(self) -> None:
         """Let kernels report loops that the driver has ended."""

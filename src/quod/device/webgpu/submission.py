@@ -20,7 +20,7 @@ from quod.device.webgpu.program import (
     Host,
     Operation,
     Transfer,
-    readable_words,
+    first_word_and_offset,
     whole_words,
 )
 from quod.device.webgpu.queue import Receipt
@@ -122,8 +122,8 @@ class WebGpuSubmission(BackgroundSubmission):
                 self._encoding.clear(operation.target, operation.start, operation.nbytes, step)
             case Transfer():
                 self._encoding.copy(
-                    operation.source, operation.start, operation.target, operation.to,
-                    operation.nbytes, step,
+                    operation.source, operation.source_start, operation.target,
+                    operation.target_start, operation.nbytes, step,
                 )  # fmt: skip
             case Host():
                 self._run_on_host(operation)
@@ -193,7 +193,7 @@ class WebGpuSubmission(BackgroundSubmission):
         target = host_bytes(recorded.target)
         if not target.nbytes:
             return
-        source, begin, lead_bytes = readable_words(recorded.source)
+        source, begin, lead_bytes = first_word_and_offset(recorded.source)
         for offset in range(0, target.nbytes, CHUNK_BYTES):
             chunk_bytes = min(CHUNK_BYTES, target.nbytes - offset)
             size = chunk_bytes + lead_bytes

@@ -115,8 +115,8 @@ class Boundary:
         """Bytes of one instance's inputs."""
         return self._plan.circuit.field.bytes << self._plan.circuit.log_inputs
 
-    def bring(self, tables: Sequence[Words]) -> bool:
-        """Copy the inputs of each proof to the device; return whether all are canonical."""
+    def upload_inputs(self, tables: Sequence[Words]) -> bool:
+        """Upload the inputs of each proof to the device; return whether all are canonical."""
         plan = self._plan
         if plan.batch == 1:
             plan.device.upload(tables[0], into=self._host_order)

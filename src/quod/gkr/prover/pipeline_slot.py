@@ -82,7 +82,7 @@ class PipelineSlot:
         Raises InputError if an input is not a canonical field element.
         """
         plan = self._plan
-        if not self.boundary.bring(tables):
+        if not self.boundary.upload_inputs(tables):
             self._refuse_inputs(tables)
         self._set_public([*statements, *[statements[-1]] * (plan.batch - len(statements))])
         self._writers = [_writer(statement, before) for statement in statements]
@@ -153,7 +153,7 @@ class PipelineSlot:
             raise not_written(self.device, "a proof")
         states = words[transcripts].astype("<u4", copy=False).reshape(plan.batch, -1)
         for number, writer in enumerate(self._writers):
-            writer.absorbed(rows[number].tobytes(), states[number].tobytes())
+            writer.resume_after(rows[number].tobytes(), states[number].tobytes())
             self._committers[number].open(self._claims(state_elements[number]), writer)
         return [writer.getvalue() for writer in self._writers]
 

@@ -12,7 +12,7 @@ from quod.commitment.scheme import Claim
 from quod.errors import VerificationError
 from quod.field.plain_element import PlainElement, coefficients_of
 from quod.gkr.protocol import Challenges, Layer, ProtocolSteps
-from quod.gkr.reduction import taken_places
+from quod.gkr.reduction import find_sent_wires
 from quod.gkr.verifier.gates import LayerGates, eq_table
 from quod.gkr.verifier.step_reader import StepReader
 from quod.layered.circuit import KINDS, POWERS
@@ -60,7 +60,7 @@ class DataParallelVerifier:
         claim, round_challenges = self.messages.rounds(sumcheck.rounds, claim, self.instance_point)
         if round_challenges:
             self.instance_point = round_challenges
-        sent_wires = taken_places(self.circuit, number).tolist()
+        sent_wires = find_sent_wires(self.circuit, number).tolist()
         sent_values = self.messages.values(sumcheck.values)
         values = dict(zip(sent_wires, sent_values, strict=True))
         if self._weighted(number, values) != claim:

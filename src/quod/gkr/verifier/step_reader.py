@@ -50,7 +50,7 @@ class StepReader:
     def values(self, step: Values) -> list[PlainElement]:
         """Read values."""
         self._order.take(step)
-        read_elements = self._reader.many_elements if step.by_runs else self._reader.elements
+        read_elements = self._reader.elements_by_runs if step.by_runs else self._reader.elements
         return PlainElement.from_coefficients(
             self._field, read_elements(step.label, self._field, step.count)
         )

@@ -93,7 +93,7 @@ class Folder:
     def read(self, name: str, most: int) -> bytes:
         """Read a file; raises InputError as `file` does, or if the file exceeds `most` bytes."""
         with self.file(name) as descriptor:
-            content = b"".join(pieces(descriptor, most + 1))
+            content = b"".join(read_chunks(descriptor, most + 1))
         if len(content) > most:
             raise InputError(f"is longer than {most:,} bytes", path=self.file_path(name))
         return content
@@ -164,7 +164,7 @@ class Folder:
         self.close()
 
 
-def pieces(
+def read_chunks(
     descriptor: int, most: int | None = None, stop: Callable[[], None] = lambda: None
 ) -> Iterator[bytes]:
     """Read a file in chunks, at most `most` bytes in all; calls `stop` before each chunk."""

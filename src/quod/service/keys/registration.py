@@ -15,7 +15,7 @@ from quod.formats.source import Path, map_file, opened_file
 from quod.formats.zkey.file import KIND, VERSION
 from quod.groth16 import VerifyingKey
 from quod.groth16.soundness import weakness_of
-from quod.service.keys.folder import Folder, as_output_error, pieces, write_all
+from quod.service.keys.folder import Folder, as_output_error, read_chunks, write_all
 from quod.service.keys.record import RECORD, VERIFICATION_KEY, WASM, ZKEY, FileRecord, KeyRecord
 from quod.validation import file_path
 
@@ -71,7 +71,7 @@ def fill(
 def digest_of(descriptor: int) -> str:
     """Return the SHA-256 of a file, from its current position on, in hexadecimal."""
     digest = hashlib.sha256()
-    for chunk in pieces(descriptor):
+    for chunk in read_chunks(descriptor):
         digest.update(chunk)
     return digest.hexdigest()
 
@@ -81,7 +81,7 @@ def _copy(folder: Folder, source: Path) -> FileRecord:
     writing = partial(as_output_error, folder.file_path(ZKEY))
     # `opened_file` takes any OSError for one of reading, so errors of writing are converted first.
     with folder.new_file(ZKEY) as target, opened_file(source) as (file, status_before):
-        for chunk in pieces(file.fileno()):
+        for chunk in read_chunks(file.fileno()):
             digest.update(chunk)
             with writing():
                 write_all(target, chunk)

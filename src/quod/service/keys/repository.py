@@ -22,7 +22,7 @@ from quod.errors import InputError, QuodError
 from quod.formats.source import Path
 from quod.frozen import frozen, replace
 from quod.service.errors import AlreadyExistsError, KeyChangedError, NotFoundError
-from quod.service.keys.folder import Folder, as_output_error, pieces
+from quod.service.keys.folder import Folder, as_output_error, read_chunks
 from quod.service.keys.names import KeyName, is_identity, parse_name
 from quod.service.keys.record import (
     MAX_BYTES,
@@ -258,7 +258,7 @@ class KeyRepository:
             with _open_registered(folder, ZKEY, expected) as descriptor:
                 content = np.empty(expected.bytes, dtype=np.uint8).data
                 offset = 0
-                for chunk in pieces(descriptor, expected.bytes, stop):
+                for chunk in read_chunks(descriptor, expected.bytes, stop):
                     content[offset : offset + len(chunk)] = chunk
                     offset += len(chunk)
                 _check_status(folder, ZKEY, expected, os.fstat(descriptor))
@@ -276,7 +276,7 @@ class KeyRepository:
             if expected is None:
                 raise NotFoundError(f"the key {identity} has no {shown(name)}")
             with _open_registered(folder, name, expected) as descriptor:
-                content = b"".join(pieces(descriptor, _MAX_READ_BYTES))
+                content = b"".join(read_chunks(descriptor, _MAX_READ_BYTES))
             _check_digest(folder, name, expected, hashlib.sha256(content).hexdigest())
             return content
 

@@ -22,7 +22,7 @@ from typing import BinaryIO
 
 from quod.errors import InputError, OutputError
 from quod.service.errors import NotFoundError, StorageFullError
-from quod.service.queue.validation import payload_pieces
+from quod.service.queue.validation import payload_chunks
 from quod.validation import file_path, shown_kind
 
 _log = logging.getLogger(__name__)
@@ -45,11 +45,11 @@ class BlobWriter:
         """The number of bytes written so far."""
         self._descriptor = descriptor
 
-    def write(self, piece: object) -> None:
+    def write(self, chunk: object) -> None:
         """Append bytes, a bytearray or a memoryview; raises InputError for any other type."""
-        if not isinstance(piece, (bytes, bytearray, memoryview)):
-            raise InputError(f"a payload must be written as bytes, not {shown_kind(piece)}")
-        unwritten = memoryview(piece).cast("B")
+        if not isinstance(chunk, (bytes, bytearray, memoryview)):
+            raise InputError(f"a payload must be written as bytes, not {shown_kind(chunk)}")
+        unwritten = memoryview(chunk).cast("B")
         self.bytes += len(unwritten)
         while unwritten:
             unwritten = unwritten[os.write(self._descriptor, unwritten) :]
@@ -94,8 +94,8 @@ class BlobStore:
         Raises StorageFullError if the disk is full.
         """
         with self.writing() as writer:
-            for piece in payload_pieces(payload):
-                writer.write(piece)
+            for chunk in payload_chunks(payload):
+                writer.write(chunk)
         return writer.name
 
     def write_many(self, payloads: Sequence[bytes | Iterable[bytes]]) -> list[str]:
@@ -113,7 +113,7 @@ class BlobStore:
                 descriptor = os.open(f".{name}", flags, 0o600, dir_fd=self._descriptor)
                 try:
                     writer = BlobWriter(name, descriptor)
-                    for chunk in payload_pieces(payload):
+                    for chunk in payload_chunks(payload):
                         writer.write(chunk)
                     sizes[name] = writer.bytes
                     if _syncfs is None:

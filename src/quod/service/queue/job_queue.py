@@ -60,18 +60,18 @@ class JobQueue:
     """An open queue, created by `open_queue` and closed by `close` or a `with` block."""
 
     def __init__(
-        self, store: Store, spool: BlobStore, rules: Rules, sweep_seconds: float | None
+        self, store: Store, blob_store: BlobStore, rules: Rules, sweep_seconds: float | None
     ) -> None:
-        self._store, self._spool, self._rules = store, spool, rules
+        self._store, self._blob_store, self._rules = store, blob_store, rules
         self._closing, self._closed = threading.Lock(), False
         operations: dict[str, Operation] = {
             kind: lambda tx, arguments, work=work: work(tx, rules, arguments)  # type: ignore[misc]
             for kind, work in {**OPERATIONS, **REAPER_OPERATIONS}.items()
         }
-        self._writer = Writer(store, spool, operations)
+        self._writer = Writer(store, blob_store, operations)
         if store.shared:
             store.signals.subscribe(WORK, lambda _: self._writer.look())
-        self._reaper = Reaper(store, spool, rules, self._writer)
+        self._reaper = Reaper(store, blob_store, rules, self._writer)
         try:
             self._reaper.begin(sweep_seconds)
         except BaseException:
@@ -81,7 +81,7 @@ class JobQueue:
     @property
     def blob_store(self) -> BlobStore:
         """The blob store for payloads, which are written before their jobs are submitted."""
-        return self._spool
+        return self._blob_store
 
     @property
     def limits(self) -> Limits:
@@ -267,7 +267,7 @@ class JobQueue:
         """Open the payload of a leased job; raises NotFoundError once the job has ended."""
         row = row_of(_lease(lease).payload)
         if row is None:
-            return self._spool.open(lease.payload)
+            return self._blob_store.open(lease.payload)
         return BytesIO(self._store.read(lambda tx: read_payload(tx, row)))
 
     def renew(self, leases: Sequence[Lease], *, stage: str = "") -> list[ServiceError | None]:
@@ -383,7 +383,7 @@ class JobQueue:
         self._writer.close()
         self._store.signals.notify_all()
         self._store.close()
-        self._spool.close()
+        self._blob_store.close()
 
     def __enter__(self) -> Self:
         return self
@@ -411,13 +411,13 @@ class JobQueue:
                         "spool"
                     )
                 size = (
-                    self._spool.reserve(submission.payload)
+                    self._blob_store.reserve(submission.payload)
                     if submission.payload
                     else len(submission.body)
                 )
                 sized_submissions.append(SizedSubmission(submission, size))
         except QuodError:
-            self._spool.release(sized.submission.payload for sized in sized_submissions)
+            self._blob_store.release(sized.submission.payload for sized in sized_submissions)
             raise
         self._reaper.row_bytes += sum(len(submission.body) for submission in checked_submissions)
         return sized_submissions
@@ -425,9 +425,8 @@ class JobQueue:
     def _settle_payloads(self, batch: Sequence[SizedSubmission], error: BaseException) -> None:
         """Delete payloads of a failed call, or leave them to a sweep if it may be committed."""
         payloads = [sized.submission.payload for sized in batch if sized.submission.payload]
-        (self._spool.discard if isinstance(error, StorageFullError) else self._spool.forget)(
-            payloads
-        )
+        blobs = self._blob_store
+        (blobs.discard if isinstance(error, StorageFullError) else blobs.forget)(payloads)
 
     def _events(
         self, job: str, client: str | None, after: int, most: int

@@ -71,8 +71,8 @@ OPERATIONS: dict[str, Callable[..., Sequence[Any]]] = {
 class Reaper:
     """The runner of sweeps, on request and periodically if an interval is set."""
 
-    def __init__(self, store: Store, spool: BlobStore, rules: Rules, writer: Writer) -> None:
-        self._store, self._spool, self._rules, self._writer = store, spool, rules, writer
+    def __init__(self, store: Store, blob_store: BlobStore, rules: Rules, writer: Writer) -> None:
+        self._store, self._blob_store, self._rules, self._writer = store, blob_store, rules, writer
         self._sweeping = threading.Lock()
         self._seen: dict[Running, float] = {}
         self._orphans_at = rules.clock.steady()
@@ -162,9 +162,11 @@ class Reaper:
                 self._shredded, self._shredded_at = erased, now
 
     def _delete_orphans(self, patience: float) -> None:
-        files = self._spool.unchanged_files(self._rules.clock.steady(), patience)
+        files = self._blob_store.unchanged_files(self._rules.clock.steady(), patience)
         if files:
             live_names = self._store.read(live_payloads)
-            deleted = self._spool.delete_orphans(name for name in files if name not in live_names)
+            deleted = self._blob_store.delete_orphans(
+                name for name in files if name not in live_names
+            )
             if deleted:
                 _log.info("%d files without a job were deleted from the spool", deleted)

@@ -33,7 +33,7 @@ class ReservedSpace:
                 free = self._free()
             return not self._is_written or free < self._size
 
-    def throw(self) -> None:
+    def release(self) -> None:
         """Free the reserved space for jobs in progress."""
         with self._lock:
             if self._is_written:

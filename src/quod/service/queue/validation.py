@@ -55,7 +55,7 @@ def checked_list(what: str, value: object) -> Sequence[object]:
     raise InputError(f"{what} must be a list, not {shown_kind(value)}")
 
 
-def payload_pieces(value: object) -> Iterable[object]:
+def payload_chunks(value: object) -> Iterable[object]:
     """Return the chunks of a payload."""
     if isinstance(value, (bytes, bytearray, memoryview)):
         return (value,)

@@ -66,8 +66,10 @@ class Call:
 class Writer:
     """A thread that runs the operations of a queue."""
 
-    def __init__(self, store: Store, spool: BlobStore, operations: Mapping[str, Operation]) -> None:
-        self._store, self._spool, self._operations = store, spool, operations
+    def __init__(
+        self, store: Store, blob_store: BlobStore, operations: Mapping[str, Operation]
+    ) -> None:
+        self._store, self._blob_store, self._operations = store, blob_store, operations
         self._calls: SimpleQueue[Call | None] = SimpleQueue()
         self._closing = threading.Lock()
         self._closed = False
@@ -196,9 +198,9 @@ class Writer:
         except BaseException as error:
             self._retry_alone(calls, error, attempt, joined=bool(waiting))
             return
-        self._spool.forget(changes.kept)
+        self._blob_store.forget(changes.kept)
         rows = [(name, row_of(name)) for name in changes.garbage]
-        self._spool.discard_soon([name for name, row in rows if row is None])
+        self._blob_store.discard_soon([name for name, row in rows if row is None])
         self._rows_to_erase += [row for _, row in rows if row is not None]
         if WORK in changes.topics:
             self._is_empty = False

@@ -24,7 +24,7 @@ B = TypeVar("B", bytes, bytearray)
 MAX_VALUES: Final = 1 << 16
 """The maximum number of fields of a message, or of values of JSON, except those within inputs."""
 
-PIECE_BYTES: Final = 256 << 10
+CHUNK_BYTES: Final = 256 << 10
 """The memory that an HTTP upload takes at a time, with the buffers of its connection."""
 
 # A JSON body is in memory twice: as parsed requests and as payloads in the queue.
@@ -83,11 +83,11 @@ class Intake:
         del body[end:]
         return body
 
-    async def pieces(self, request: Request, reservation: Reservation) -> AsyncIterator[bytes]:
+    async def chunks(self, request: Request, reservation: Reservation) -> AsyncIterator[bytes]:
         """Receive the body of an HTTP upload in chunks as they arrive."""
         max_bytes = self.limits.witness_bytes
         length = announced_length(request, max_bytes)
-        await reservation.wait(PIECE_BYTES)
+        await reservation.wait(CHUNK_BYTES)
         async for chunk in self._stream(
             request, max_bytes, max_bytes if length is None else length
         ):

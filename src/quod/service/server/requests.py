@@ -49,7 +49,7 @@ class ProofRequest:
 
 
 @frozen
-class WholeRequest:
+class CompleteRequest:
     """A request with the bodies of its partitions: witnesses, paths as text, or JSON."""
 
     proof: ProofRequest

@@ -34,7 +34,7 @@ from quod.service.server.budget import CALL_BYTES, Reservation, owner_of
 from quod.service.server.clients import Client, Clients, Role
 from quod.service.server.intake import MAX_VALUES
 from quod.service.server.observing import TRACEPARENT
-from quod.service.server.requests import ProofRequest, WholeRequest
+from quod.service.server.requests import CompleteRequest, ProofRequest
 from quod.service.server.service import JobWithResults, ProvingService
 from quod.service.server.submission import read_submissions
 
@@ -66,12 +66,12 @@ class Calls:
         self._service = service
 
     async def submit_proof(self, client: Client, request: pb.SubmitProofRequest) -> pb.Job:
-        return job_message(await self._service.submit(client, _whole_request(request)))
+        return job_message(await self._service.submit(client, _complete_request(request)))
 
     async def submit_proofs(
         self, client: Client, request: pb.SubmitProofsRequest
     ) -> pb.SubmitProofsResponse:
-        proof_requests = read_submissions(request.proofs, _whole_request)
+        proof_requests = read_submissions(request.proofs, _complete_request)
         outcomes = await self._service.submit_many(client, proof_requests)
         return pb.SubmitProofsResponse(outcomes=map(_outcome, outcomes))
 
@@ -83,10 +83,10 @@ class Calls:
             raise InputError("the first message of an upload must be the request")
         kind = PayloadKind.INPUTS if first.begin.inputs else PayloadKind.WTNS
         proof_request = decode_message(ProofRequest, first.begin, kind=kind)
-        return job_message(await self._service.upload(client, proof_request, _pieces(requests)))
+        return job_message(await self._service.upload(client, proof_request, _chunks(requests)))
 
     async def prove(self, client: Client, request: pb.ProveRequest, submitted: Submitted) -> pb.Job:
-        proof_request, timeout = _whole_request(request.proof), time_of(request, "timeout")
+        proof_request, timeout = _complete_request(request.proof), time_of(request, "timeout")
         proving = self._service.prove(
             client, partial(self._service.submit, client, proof_request), timeout,
             keep=bool(proof_request.proof.idempotency_key), submitted=submitted,
@@ -315,14 +315,14 @@ def _header(context: Context, name: str) -> str | None:
     return cast(str, values[0]) if len(values) == 1 else "" if values else None
 
 
-async def _pieces(requests: AsyncIterator[pb.UploadProofRequest]) -> AsyncIterator[bytes]:
+async def _chunks(requests: AsyncIterator[pb.UploadProofRequest]) -> AsyncIterator[bytes]:
     async for request in requests:
         if request.WhichOneof("part") != "piece":
             raise InputError("after its first message an upload may have only chunks")
         yield request.piece
 
 
-def _whole_request(request: pb.SubmitProofRequest) -> WholeRequest:
+def _complete_request(request: pb.SubmitProofRequest) -> CompleteRequest:
     sources = [witness.WhichOneof("source") for witness in request.witnesses]
     if len({*sources}) != 1 or sources[0] is None:
         raise InputError(
@@ -336,7 +336,7 @@ def _whole_request(request: pb.SubmitProofRequest) -> WholeRequest:
     proof = decode_message(
         ProofRequest, request, kind=PayloadKind[source.upper()], lengths=tuple(map(len, bodies))
     )
-    return WholeRequest(proof, tuple(bodies))
+    return CompleteRequest(proof, tuple(bodies))
 
 
 def _outcome(outcome: Job | QuodError) -> pb.SubmitProofsResponse.Outcome:

@@ -26,7 +26,7 @@ from quod.service.server.clients import Client, Role
 from quod.service.server.config import RequestLimits
 from quod.service.server.intake import Intake
 from quod.service.server.observing import Observer
-from quod.service.server.requests import ProofRequest, WholeRequest
+from quod.service.server.requests import CompleteRequest, ProofRequest
 from quod.service.server.slots import Slots
 from quod.service.server.submission import Submitter
 from quod.service.status import (
@@ -88,7 +88,7 @@ class ProvingService:
     # --- calls of clients
 
     async def submit(
-        self, client: Client, request: WholeRequest, taken: Callable[[Job], None] | None = None
+        self, client: Client, request: CompleteRequest, taken: Callable[[Job], None] | None = None
     ) -> Job:
         """Submit a job with its payload; it is on disk when this returns.
 
@@ -98,7 +98,7 @@ class ProvingService:
         return self._report_submission(client, await self._submitter.submit(client, request, taken))
 
     async def submit_many(
-        self, client: Client, requests: Sequence[WholeRequest | QuodError]
+        self, client: Client, requests: Sequence[CompleteRequest | QuodError]
     ) -> list[Job | QuodError]:
         """Submit jobs; return for each the job or its error."""
         self._check_accepts_work()
@@ -109,12 +109,12 @@ class ProvingService:
         return outcomes
 
     async def upload(
-        self, client: Client, request: ProofRequest, pieces: AsyncIterator[bytes]
+        self, client: Client, request: ProofRequest, chunks: AsyncIterator[bytes]
     ) -> Job:
         """Submit a job whose payload arrives in chunks."""
         self._check_accepts_work()
         return self._report_submission(
-            client, await self._submitter.upload(client, request, pieces)
+            client, await self._submitter.upload(client, request, chunks)
         )
 
     async def prove(

@@ -20,7 +20,7 @@ from quod.service.queue.blob_store import BlobWriter
 from quod.service.server.clients import Client, Role
 from quod.service.server.config import RequestLimits
 from quod.service.server.pending_bytes import PendingBytes
-from quod.service.server.requests import ProofRequest, WholeRequest
+from quod.service.server.requests import CompleteRequest, ProofRequest
 from quod.service.server.slots import Slots
 
 T = TypeVar("T")
@@ -41,7 +41,7 @@ _WRITERS = 8
 
 OnTaken = Callable[[Job], None]
 
-_Payload = tuple[WholeRequest, tuple[bytes, ...]]
+_Payload = tuple[CompleteRequest, tuple[bytes, ...]]
 """A request, and the chunks of its payload."""
 
 
@@ -55,8 +55,8 @@ class _StoredPayload:
 
 
 def read_submissions(
-    items: Sequence[T], read: Callable[[T], WholeRequest]
-) -> list[WholeRequest | QuodError]:
+    items: Sequence[T], read: Callable[[T], CompleteRequest]
+) -> list[CompleteRequest | QuodError]:
     """Read the requests of one call; for each the request, or the error of reading it.
 
     Raises `InputError` for too many requests, before any of them is read.
@@ -65,7 +65,7 @@ def read_submissions(
         raise InputError(
             f"a call submits up to {MAX_SUBMISSIONS} jobs, not {len(items)}; use several calls"
         )
-    requests: list[WholeRequest | QuodError] = []
+    requests: list[CompleteRequest | QuodError] = []
     for item in items:
         try:
             requests.append(read(item))
@@ -112,7 +112,7 @@ class Submitter:
         return cached_identity[0]
 
     async def submit(
-        self, client: Client, request: WholeRequest, taken: OnTaken | None = None
+        self, client: Client, request: CompleteRequest, taken: OnTaken | None = None
     ) -> Job:
         """Submit a job with its payload; for `taken` see `JobQueue.begin_submit`."""
         [outcome] = await self.submit_many(client, [request], taken)
@@ -121,7 +121,7 @@ class Submitter:
         return outcome
 
     async def submit_many(
-        self, client: Client, requests: Sequence[WholeRequest | QuodError],
+        self, client: Client, requests: Sequence[CompleteRequest | QuodError],
         taken: OnTaken | None = None,
     ) -> list[Job | QuodError]:  # fmt: skip
         """Submit jobs with one commit; return for each the job or its error.
@@ -132,7 +132,7 @@ class Submitter:
         return await to_its_end(self._submit_many(client, requests, taken))
 
     async def _submit_many(
-        self, client: Client, requests: Sequence[WholeRequest | QuodError], taken: OnTaken | None
+        self, client: Client, requests: Sequence[CompleteRequest | QuodError], taken: OnTaken | None
     ) -> list[Job | QuodError]:
         outcomes: list[Job | QuodError | None] = [None] * len(requests)
         # Resolving client paths, or many keys, would block the event loop.
@@ -147,14 +147,14 @@ class Submitter:
             )
         else:
             checked_requests = self._check_requests(client, requests)
-        accepted: list[tuple[int, WholeRequest, str, tuple[bytes, ...]]] = []
+        accepted: list[tuple[int, CompleteRequest, str, tuple[bytes, ...]]] = []
         for index, checked_request in enumerate(checked_requests):
             if isinstance(checked_request, QuodError):
                 outcomes[index] = checked_request
             else:
                 accepted.append((index, *checked_request))
         stored_payloads = await self._store_payloads(
-            [(request, pieces) for _, request, _, pieces in accepted]
+            [(request, chunks) for _, request, _, chunks in accepted]
         )
         submissions: list[Submission] = []
         indices: list[int] = []
@@ -175,10 +175,10 @@ class Submitter:
         return [outcome for outcome in outcomes if outcome is not None]
 
     def _check_requests(
-        self, client: Client, requests: Sequence[WholeRequest | QuodError]
-    ) -> list[tuple[WholeRequest, str, tuple[bytes, ...]] | QuodError]:
+        self, client: Client, requests: Sequence[CompleteRequest | QuodError]
+    ) -> list[tuple[CompleteRequest, str, tuple[bytes, ...]] | QuodError]:
         """Check requests; return for each its key's identity and its payload, or the error."""
-        outcomes: list[tuple[WholeRequest, str, tuple[bytes, ...]] | QuodError] = []
+        outcomes: list[tuple[CompleteRequest, str, tuple[bytes, ...]] | QuodError] = []
         for request in requests:
             try:
                 if isinstance(request, QuodError):
@@ -190,7 +190,7 @@ class Submitter:
         return outcomes
 
     async def upload(
-        self, client: Client, request: ProofRequest, pieces: AsyncIterator[bytes]
+        self, client: Client, request: ProofRequest, chunks: AsyncIterator[bytes]
     ) -> Job:
         """Submit a job whose witnesses arrive in chunks, of the lengths in the request.
 
@@ -206,7 +206,7 @@ class Submitter:
             pending.enter_context(self._pending.reserve(client.name, len(header) + total, usage))
             writer = unfinished.enter_context(self._queue.blob_store.writing())
             await self._in_thread(writer.write, header)
-            await self._receive(writer, total, pieces, digest)
+            await self._receive(writer, total, chunks, digest)
             complete_file = unfinished.pop_all()
             return await to_its_end(
                 self._submit_upload(
@@ -215,7 +215,7 @@ class Submitter:
             )
 
     async def _receive(
-        self, writer: BlobWriter, total: int, pieces: AsyncIterator[bytes], digest: Any
+        self, writer: BlobWriter, total: int, chunks: AsyncIterator[bytes], digest: Any
     ) -> None:
         received, loop, idle = 0, asyncio.get_running_loop(), self._limits.idle_seconds
         seconds = self._limits.seconds_for(total)
@@ -224,7 +224,7 @@ class Submitter:
             deadline = min(loop.time() + idle, last_deadline)
             try:
                 async with asyncio.timeout_at(deadline):
-                    chunk = await anext(pieces, None)
+                    chunk = await anext(chunks, None)
             except TimeoutError:
                 limit_text = (
                     f"in {seconds:g} s"
@@ -274,7 +274,7 @@ class Submitter:
     def _write_payloads(self, payloads: Sequence[_Payload]) -> list[_StoredPayload | QuodError]:
         blob_store = self._queue.blob_store
         large_payloads = [
-            pieces for request, pieces in payloads if not self._is_small((request, pieces))
+            chunks for request, chunks in payloads if not self._is_small((request, chunks))
         ]
         names: list[str] = []
         try:
@@ -287,10 +287,10 @@ class Submitter:
             return [error] * len(payloads)
         unclaimed_names = iter(names)
         return [
-            _StoredPayload(digest, body=b"".join(pieces))
-            if self._is_small((request, pieces))
+            _StoredPayload(digest, body=b"".join(chunks))
+            if self._is_small((request, chunks))
             else _StoredPayload(digest, next(unclaimed_names))
-            for request, pieces in payloads
+            for request, chunks in payloads
             for digest in [_digest(request)]
         ]
 
@@ -311,7 +311,7 @@ class Submitter:
             )
         return self.identity(client, request.key)
 
-    def _payload(self, client: Client, request: WholeRequest) -> tuple[bytes, ...]:
+    def _payload(self, client: Client, request: CompleteRequest) -> tuple[bytes, ...]:
         """Build the chunks of a request's payload."""
         bodies = request.bodies
         if request.proof.kind is PayloadKind.PATH:
@@ -364,8 +364,8 @@ class Submitter:
         return await to_its_end(run())
 
 
-def _names_files(request: WholeRequest | QuodError) -> bool:
-    return isinstance(request, WholeRequest) and request.proof.kind is PayloadKind.PATH
+def _names_files(request: CompleteRequest | QuodError) -> bool:
+    return isinstance(request, CompleteRequest) and request.proof.kind is PayloadKind.PATH
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
@@ -383,7 +383,7 @@ async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
         raise
 
 
-def _digest(request: WholeRequest) -> bytes:
+def _digest(request: CompleteRequest) -> bytes:
     """Return the digest of a request, without its bodies if it has no idempotency key."""
     includes_bodies = bool(request.proof.idempotency_key)
     request_digest: bytes = request.proof.digest(request.bodies if includes_bodies else ()).digest()

@@ -34,10 +34,10 @@ class Permits:
             self._changed.wait_for(lambda: self._free_units >= UNITS_PER_PERMIT, timeout)
             return self._take(most, UNITS_PER_PERMIT)
 
-    def take_units(self, most: int, part: int) -> int:
-        """Take `part` units up to `most` times without waiting; return the number of times."""
+    def take_units(self, most: int, units: int) -> int:
+        """Take `units` units up to `most` times without waiting; return the number of times."""
         with self._changed:
-            return self._take(most, part)
+            return self._take(most, units)
 
     @property
     def _free_units(self) -> int:
@@ -48,10 +48,10 @@ class Permits:
         self._used_units += count * units
         return count
 
-    def give_back(self, parts: int) -> None:
-        """Return `parts` units."""
+    def give_back(self, units: int) -> None:
+        """Return `units` units."""
         with self._changed:
-            self._used_units -= parts
+            self._used_units -= units
             self._changed.notify_all()
 
     def shrink(self, limit: int) -> None:

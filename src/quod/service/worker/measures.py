@@ -23,20 +23,20 @@ class DeviceUse:
 
     busy: the share of the time it computed.
     gaps: the idle seconds between computations.
-    copies: the number of witnesses uploaded.
-    copied, copy_seconds: their bytes and the duration of their uploads.
+    uploads: the number of witnesses uploaded.
+    uploaded_bytes, upload_seconds: their bytes and the duration of their uploads.
     """
 
     busy: float
     gaps: tuple[float, ...]
-    copies: int
-    copied: int
-    copy_seconds: float
+    uploads: int
+    uploaded_bytes: int
+    upload_seconds: float
 
     @property
-    def copy_rate(self) -> float:
+    def upload_rate(self) -> float:
         """The upload rate in bytes per second."""
-        return self.copied / self.copy_seconds if self.copy_seconds else 0.0
+        return self.uploaded_bytes / self.upload_seconds if self.upload_seconds else 0.0
 
 
 def device_use(records: Sequence[StageRecord], begin: float, end: float) -> DeviceUse:

@@ -12,7 +12,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 
-from quod.device.runtime.big_stack_thread import LargeStackThread
+from quod.device.runtime.large_stack_thread import LargeStackThread
 from quod.frozen import frozen
 from quod.service.worker.partition_queue import Group, PartitionQueue
 from quod.service.worker.work import Work
@@ -84,7 +84,7 @@ class Pipeline:
 
     def _run(self) -> None:
         while (item := self._next()) is not None:
-            self._carry(*item)
+            self._process(*item)
             # Otherwise the variable would keep an ended partition alive until the next one.
             del item
 
@@ -102,7 +102,7 @@ class Pipeline:
                     return None
                 self._changed.wait()
 
-    def _carry(self, step_index: int, group: Group) -> None:
+    def _process(self, step_index: int, group: Group) -> None:
         """Process a group in a step, and in the following steps that it can enter at once."""
         while True:
             group = self._step(step_index, group)

@@ -34,8 +34,8 @@ class WorkerSettings:
         1 there are no batches and no memory for them.
     patience_seconds: the duration after which a partition in one stage counts as hung and its lease
         is no longer renewed.
-    arbiter_constraints: the maximum number of constraints of a key for which a proof that does not
-        verify is repeated on the CPU; see `reverification`.
+    reverification_constraints: the maximum number of constraints of a key for which a proof that
+        does not verify is repeated on the CPU; see `reverification`.
     of_device, of_host: the number of workers that share the device, and of those on the machine,
         by which the default budgets are divided. Pools set both.
     """
@@ -50,7 +50,7 @@ class WorkerSettings:
     lanes: int | None = None
     together: int | None = None
     patience_seconds: float = 900.0
-    arbiter_constraints: int = 1 << 22
+    reverification_constraints: int = 1 << 22
     of_device: int = 1
     of_host: int = 1
 
@@ -67,8 +67,8 @@ class WorkerSettings:
         lanes = whole_number_or_none("lanes", self.lanes, 1, MAX_LANES)
         together = whole_number_or_none("together", self.together, 1, MAX_BATCH)
         checked_seconds("patience_seconds", self.patience_seconds)
-        constraints = whole_number("arbiter_constraints", self.arbiter_constraints, 0)
-        self.__dict__.update(lanes=lanes, together=together, arbiter_constraints=constraints)
+        constraints = whole_number("reverification_constraints", self.reverification_constraints, 0)
+        self.__dict__.update(lanes=lanes, together=together, reverification_constraints=constraints)
 
     @property
     def max_lanes(self) -> int:

@@ -21,7 +21,7 @@ from quod.service.worker.partition_queue import Group
 from quod.service.worker.pipeline import Step
 from quod.service.worker.pools.pool import Stage, StageRecord
 from quod.service.worker.result import result_bytes
-from quod.service.worker.reverification import proved_again
+from quod.service.worker.reverification import prove_again
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.witnesses import NAME, Calculate, witness_of
 from quod.service.worker.work import AbandonedError, Work
@@ -248,7 +248,9 @@ class Stages:
     def _prove_again(self, work: Work) -> tuple[Proof, list[int]]:
         assert work.key is not None
         witness = work.witness or self._witness(work)
-        proof_and_public = proved_again(work.key.value, witness, self.settings.arbiter_constraints)
+        proof_and_public = prove_again(
+            work.key.value, witness, self.settings.reverification_constraints
+        )
         self.faulty(f"a proof of the job {work.lease.job} did not verify, and the next one did")
         return proof_and_public
 

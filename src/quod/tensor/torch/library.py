@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from quod.device.memory.torch_tensors import disguise
+from quod.device.memory.torch_tensors import reason_without_elements
 from quod.errors import InputError
 from quod.tensor.scalars import LARGEST
 from quod.tensor.torch.memory import call
@@ -158,6 +158,6 @@ def _is_watched(tensors: Sequence[Tensor]) -> bool:
         type(each) not in _PLAIN
         or each.is_meta
         or (differentiated and each.requires_grad)
-        or disguise(each) is not None
+        or reason_without_elements(each) is not None
         for each in tensors
     )

@@ -26,7 +26,7 @@ from quod.transcript.chain import RunHash
 PASSED, FAILED = 1, 2
 """Verdicts of checks; each is stored as its sum with the run's ticket, a multiple of four."""
 
-NODE_ROW = 3
+NODE_ROW_WORDS = 3
 """The number of words of a row: the indices of two children and of their parent."""
 NONE = 0xFFFFFFFF
 """The index of a missing node in a row of a level."""
@@ -256,7 +256,7 @@ def hash_level(
     """
     digest, node = RunHash(k, hash), k.global_id()
     with k.if_(node < count):
-        left, right, out = k.load(rows, (first + node) * NODE_ROW, NODE_ROW)
+        left, right, out = k.load(rows, (first + node) * NODE_ROW_WORDS, NODE_ROW_WORDS)
         with k.if_(left != NONE):
             children = [
                 word

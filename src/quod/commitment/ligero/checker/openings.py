@@ -105,7 +105,7 @@ class OpeningChecker:
                 reader, field, degree=2, variables=shape.log_rows, claim=total
             )
             combination = reader.element_words(Label.OPENING, field, shape.code.message)
-            column_indices = shape.places(reader.transcript)
+            column_indices = shape.draw_columns(reader.transcript)
             columns = self._words(
                 reader, modulus.words * shape.opened * shape.rows, absorbed=self._leaves
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.commitment.ligero.checker.kernels import NODE_ROW, NONE
+from quod.commitment.ligero.checker.kernels import NODE_ROW_WORDS, NONE
 from quod.frozen import frozen
 
 Rows = NDArray[np.uint32]
@@ -42,14 +42,14 @@ class Paths:
         """Return the number of nodes in memory."""
         return self.opened + self.max_others + sum(self.widths)
 
-    def rows(self, places: list[int]) -> tuple[Rows, int]:
+    def rows(self, column_indices: list[int]) -> tuple[Rows, int]:
         """Return a row per computed node, and the number of digests of a proof.
 
-        The indices of leaves must be ascending. Unused rows are `NONE`. The proof has a digest for
-        each node of `siblings`.
+        column_indices: the indices of the opened columns, the leaves, in ascending order.
+        Unused rows are `NONE`. The proof has a digest for each node of `siblings`.
         """
-        rows = np.full((sum(self.widths), NODE_ROW), NONE, np.uint32)
-        nodes = np.array(places, np.int64)
+        rows = np.full((sum(self.widths), NODE_ROW_WORDS), NONE, np.uint32)
+        nodes = np.array(column_indices, np.int64)
         node_indices = np.arange(len(nodes))
         first_row, next_sibling, first_parent = 0, self.opened, self.opened + self.max_others
         for width in self.widths:

@@ -8,21 +8,21 @@ from numpy.typing import NDArray
 from quod.frozen import frozen
 from quod.gkr.checker.messages import Check, InputClaims, Messages, Point, Row
 from quod.gkr.protocol import Layer
-from quod.gkr.reduction import Reduction, taken_places
+from quod.gkr.reduction import Reduction, find_sent_wires
 
-Places = NDArray[np.uint32]
+Wires = NDArray[np.uint32]
 
 
 @frozen(eq=False)
 class LayerValues:
     """The values of a layer that the proof contains.
 
-    places: the wires of the values.
+    wires: the wires of the values.
     first: the index of the element of the first value; outputs are 0 and have no elements.
     point: the point at which the values are combined.
     """
 
-    places: Places
+    wires: Wires
     first: int
     point: Point
 
@@ -79,7 +79,10 @@ class DataParallelMessages(Messages):
         verdict_index = 2 * len(self.layers)
         self.checks.append(Check(verdict_index, last_message, None))
         self.checks.append(Check(verdict_index + 1, last_message, sumcheck.failure))
-        wires, point = taken_places(self.circuit, layer.number), self._challenges(layer.challenges)
+        wires, point = (
+            find_sent_wires(self.circuit, layer.number),
+            self._challenges(layer.challenges),
+        )
         below = LayerValues(wires, sumcheck.values.first, Point(point))
         first_row = (rounds.variables, rounds.degree, rounds.first, challenge_indices.start)
         row = (*first_row, instance_point[0] if instance_point else 0, first_run, len(self.runs))

@@ -78,8 +78,8 @@ class DataParallelSchedule(Schedule):
         """Append the partial sums of a layer's sent values."""
         log_low, _, lower = weights
         # Wires are sorted, so that those with the same upper coordinates are consecutive.
-        first = self.values.add(values.places[None] & np.uint32((1 << log_low) - 1))
-        for upper, indices in self._by_upper(values.places, weights):
+        first = self.values.add(values.wires[None] & np.uint32((1 << log_low) - 1))
+        for upper, indices in self._by_upper(values.wires, weights):
             begin = int(indices[0])
             for start, stop in tiles(len(indices), _VALUES_EACH):
                 index = begin + start
@@ -100,12 +100,12 @@ class DataParallelSchedule(Schedule):
         gates, layer_index = self.circuit.layers[layer.number].gates[kind], layer.number
         element_indices = np.full(1 << self.circuit.log_below(layer_index), NONE, np.uint32)
         below = layer.below
-        element_indices[below.places] = np.arange(len(below.places), dtype=np.uint32) + below.first
+        element_indices[below.wires] = np.arange(len(below.wires), dtype=np.uint32) + below.first
         codes = gates.coefficient
         columns = np.stack(
             [gates.output, *(element_indices[wires] for wires in gates.inputs), self._codes[codes]]
         )
-        is_claimed = np.isin(gates.output, layer.above.places)
+        is_claimed = np.isin(gates.output, layer.above.wires)
         is_random = self._is_random[codes]
         varies = self._is_public[codes] & (kind == "constant") & bool(layer.instance_point)
         inputs, factors = KINDS[kind], POWERS.get(kind, KINDS[kind])

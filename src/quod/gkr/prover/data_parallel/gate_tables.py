@@ -12,7 +12,7 @@ from quod.device.memory.buffer import Buffer
 from quod.frozen import frozen
 from quod.gkr.prover.gate_tables import Constants, GateTables, SortedGates
 from quod.gkr.prover.gates import GateForm
-from quod.gkr.reduction import claimed_places, taken_places
+from quod.gkr.reduction import find_claimed_wires, find_sent_wires
 from quod.layered.circuit import KINDS
 
 Words = NDArray[np.uint32]
@@ -52,14 +52,14 @@ class DataParallelLayer:
     terms: the products of values below that its gates sum.
     constants: the constant gates whose outputs are claimed.
     sent_wires: the wires below whose values the proof contains.
-    positions: the number of these wires.
+    sent_count: the number of these wires.
     """
 
     by_output: SortedGates
     terms: Terms
     constants: Constants
     sent_wires: Buffer
-    positions: int
+    sent_count: int
 
 
 class DataParallelGates(GateTables[DataParallelLayer]):
@@ -67,9 +67,9 @@ class DataParallelGates(GateTables[DataParallelLayer]):
 
     def _layer(self, layer_index: int) -> DataParallelLayer:
         circuit = self.circuit
-        sent_wires = taken_places(circuit, layer_index)
+        sent_wires = find_sent_wires(circuit, layer_index)
         claimed = np.zeros(1 << circuit.layers[layer_index].log_size, bool)
-        claimed[claimed_places(circuit, layer_index)] = True
+        claimed[find_claimed_wires(circuit, layer_index)] = True
         return DataParallelLayer(
             self._by_output(layer_index),
             self._terms(layer_index, claimed, sent_wires),

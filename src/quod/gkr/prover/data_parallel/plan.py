@@ -159,7 +159,7 @@ class DataParallelPlan(BatchPlan):
     def _allocate_columns(self) -> None:
         plans = [p for p in map(self.sumcheck, range(len(self.layers))) if p]
         element_bytes = self.element_bytes
-        max_columns = max(layer.positions for layer in self.layers)
+        max_columns = max(layer.sent_count for layer in self.layers)
         folded_bytes = self.batch * max_columns * element_bytes
         partial_counts = [
             self.groups(variables, self.chunks(variables, layer.terms.count))
@@ -248,7 +248,7 @@ class _LayerRecorder:
         """
         plan, memory = self._plan, self._memory
         plan.step(
-            self._recording, combine_values, plan.layout.sizes, log_size, above.positions,
+            self._recording, combine_values, plan.layout.sizes, log_size, above.sent_count,
             above.sent_wires, memory["ends"], memory["weights"], plan.states, field=plan.field,
         )  # fmt: skip
 
@@ -302,7 +302,7 @@ class _LayerRecorder:
                 SumcheckMemory(memory["equality"], memory["progress"], memory["proof"]),
             )  # fmt: skip
             columns = self._fold(first_round, depth, columns, source, rows, stride, "round")
-            source, rows, operands = "planes", self._layer.positions, terms.folded
+            source, rows, operands = "planes", self._layer.sent_count, terms.folded
             stride = plan.stride(variables)
 
     def _fold_at_point(self) -> None:
@@ -311,7 +311,7 @@ class _LayerRecorder:
         columns, source, rows, stride = self._values()
         for first_round, depth in plan.passes(self._number) or [(0, 0)]:
             columns = self._fold(first_round, depth, columns, source, rows, stride, "point")
-            source, rows = "planes", self._layer.positions
+            source, rows = "planes", self._layer.sent_count
             stride = plan.stride(plan.log_instances - first_round - depth)
 
     def _values(self) -> tuple[Buffer, ColumnForm, int, int]:
@@ -329,10 +329,10 @@ class _LayerRecorder:
         # Two buffers alternate; the last fold has its own.
         is_in_folded = columns is self._memory["folded"]
         name = "ends" if variables == 0 else "folded again" if is_in_folded else "folded"
-        target, chunks = self._memory[name], plan.chunks(variables, layer.positions)
+        target, chunks = self._memory[name], plan.chunks(variables, layer.sent_count)
         plan.over_columns(
             self._recording, fold_columns, variables, chunks, plan.layout.sizes, variables, chunks,
-            first_round, FoldExtents(layer.positions, rows, stride, plan.stride(variables)),
+            first_round, FoldExtents(layer.sent_count, rows, stride, plan.stride(variables)),
             layer.sent_wires, columns,
             self._memory["progress"] if challenge == "round" else plan.states, target,
             form=FoldForm(plan.field, source, challenge, depth, plan.is_narrow(variables)),

@@ -22,7 +22,7 @@ class Rules:
 
     limits: Limits
     clock: Clock
-    spool: BlobStore
+    blob_store: BlobStore
     storage_full: Callable[[], bool]
     _rates: tuple[float, dict[str, float]] = field(
         default_factory=lambda: (float("-inf"), {}), init=False

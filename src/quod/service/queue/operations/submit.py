@@ -56,7 +56,7 @@ def submit(
     full or the deadline has passed. Payloads of refused jobs are deleted.
     """
     sized_submissions = [sized for group in groups for sized in group]
-    rules.spool.sync()
+    rules.blob_store.sync()
     tx.serialise({sized.submission.client for sized in sized_submissions})
     jobs_by_identity = _read_jobs(
         tx, {sized.identity for sized in sized_submissions if sized.identity is not None}

@@ -78,9 +78,9 @@ class SqliteStore:
     shared = False
     max_row_payload = MAX_BODY_BYTES
 
-    def __init__(self, path: Path, ballast: ReservedSpace) -> None:
+    def __init__(self, path: Path, reserved_space: ReservedSpace) -> None:
         self.signals = Signals()
-        self._path, self._ballast = path, ballast
+        self._path, self._reserved_space = path, reserved_space
         self._broken = ""
         _refuse_network_folder(path.parent)
         self._lock = _lock(path.with_suffix(".lock"))
@@ -240,14 +240,14 @@ class SqliteStore:
 
     def _make_space(self) -> None:
         """Free the reserved space, and checkpoint the log, which shrinks it."""
-        self._ballast.throw()
+        self._reserved_space.release()
         with suppress(sqlite3.OperationalError):
             self._writer.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
     def _is_full(self, code: int) -> bool:
         """Report whether a write failed for lack of space, which leaves the log unchanged."""
         if code & 0xFF == sqlite3.SQLITE_IOERR and code not in _SYNC_ERRORS:
-            return self._ballast.full()
+            return self._reserved_space.full()
         return code == sqlite3.SQLITE_FULL
 
     def _unavailable(self) -> UnavailableError:

@@ -27,7 +27,7 @@ from quod.service.server.budget import Reservation, owner_of
 from quod.service.server.clients import Client, Role
 from quod.service.server.http.guard import BYTES
 from quod.service.server.intake import MAX_VALUES, Intake
-from quod.service.server.requests import ProofRequest, WholeRequest
+from quod.service.server.requests import CompleteRequest, ProofRequest
 from quod.service.server.submission import read_submissions
 
 M = TypeVar("M", bound=BaseModel)
@@ -92,7 +92,7 @@ class ProofBody(WitnessBody):
     deadline: float | None = Field(None, description="Seconds since 1970.")
     idempotency_key: str = Field("", description="Or the header Idempotency-Key.")
 
-    def to_request(self, header: str | None = None) -> WholeRequest:
+    def to_request(self, header: str | None = None) -> CompleteRequest:
         """Convert to a request; `header` is the idempotency key of the HTTP header."""
         if header and self.idempotency_key and header != self.idempotency_key:
             raise InputError("header and body have different keys", section="idempotency_key")
@@ -115,7 +115,7 @@ class ProofBody(WitnessBody):
             self.key, kinds.pop(), tuple(map(len, bodies)), self.idempotency_key or header or "",
             self.priority, self.deadline,
         )  # fmt: skip
-        return WholeRequest(proof, bodies)
+        return CompleteRequest(proof, bodies)
 
 
 class ProveBody(ProofBody):
@@ -123,7 +123,7 @@ class ProveBody(ProofBody):
 
     timeout: float | None = Field(None, ge=0, description="Seconds.")
 
-    def to_timed_request(self, header: str | None) -> tuple[WholeRequest, float | None]:
+    def to_timed_request(self, header: str | None) -> tuple[CompleteRequest, float | None]:
         """Convert to a request and its timeout."""
         return self.to_request(header), self.timeout
 
@@ -133,7 +133,7 @@ class ManyBody(_Body):
 
     proofs: list[ProofBody]
 
-    def to_request(self) -> list[WholeRequest | QuodError]:
+    def to_request(self) -> list[CompleteRequest | QuodError]:
         """Convert to requests, or the error of each that is invalid."""
         return read_submissions(self.proofs, ProofBody.to_request)
 

@@ -179,5 +179,5 @@ async def _upload(
     length = announced_length(request, service.intake.limits.witness_bytes)
     if length is None:
         raise InputError("an upload needs a Content-Length", section="Content-Length")
-    pieces = service.intake.pieces(request, reservation)
-    return await service.upload(client, query(length), pieces)
+    chunks = service.intake.chunks(request, reservation)
+    return await service.upload(client, query(length), chunks)

@@ -41,8 +41,8 @@ class ClusterWorker:
     Errors are encoded too, as Quod's errors cannot be pickled.
     """
 
-    def __init__(self, name: str, place: SharedStorage, settings: WorkerSettings) -> None:
-        self._name, self._place, self._settings = name, place, settings
+    def __init__(self, name: str, storage: SharedStorage, settings: WorkerSettings) -> None:
+        self._name, self._storage, self._settings = name, storage, settings
         self._records: deque[StageRecord] = deque(maxlen=_MAX_RECORDS)
         self._lock = threading.Lock()
         self._queue: JobQueue | None = None
@@ -50,7 +50,7 @@ class ClusterWorker:
 
     def begin(self) -> dict[str, Any]:
         """Open the queue and the keys, and start the worker."""
-        storage, settings = self._place, self._settings
+        storage, settings = self._storage, self._settings
         # Ray keeps the standard error of the process in its own files.
         forbid_core_dumps()
         write_log("info", as_json=True)

@@ -42,10 +42,10 @@ class ClusterMember:
     """
 
     def __init__(
-        self, name: str, place: SharedStorage, settings: WorkerSettings, gpus: int,
+        self, name: str, storage: SharedStorage, settings: WorkerSettings, gpus: int,
         record: Callable[[StageRecord], None],
     ) -> None:  # fmt: skip
-        self.name, self._storage, self._settings = name, place, settings
+        self.name, self._storage, self._settings = name, storage, settings
         self._gpus, self._record = gpus, record
         self._changed = threading.Condition()
         self._actor: Any = None

@@ -70,9 +70,9 @@ class RemoteJobs:
     """`Jobs` on the queue of the server, over the channel."""
 
     def __init__(
-        self, channel: Channel, spool: BlobStore, lease_seconds: float, records: Records
+        self, channel: Channel, blob_store: BlobStore, lease_seconds: float, records: Records
     ) -> None:
-        self._channel, self._spool, self._lease_seconds = channel, spool, lease_seconds
+        self._channel, self._blob_store, self._lease_seconds = channel, blob_store, lease_seconds
         self._records = records
         # As of the last claim.
         self._elsewhere: frozenset[str] = frozenset()
@@ -132,7 +132,7 @@ class RemoteJobs:
 
     def open(self, lease: Lease) -> BinaryIO:
         if row_of(lease.payload) is None:
-            return self._spool.open(lease.payload)
+            return self._blob_store.open(lease.payload)
         answer: Answer = self._channel.call("payload", {"lease": _lease_id(lease)})
         return BytesIO(answer.body)
 
