@@ -28,6 +28,7 @@ from quod.gkr.prover.state import StateMemory, StateSizes
 from quod.gkr.reduction import degree_by_columns
 from quod.kernel import U32, Builder, Pointer, Struct, kernel, u32
 from quod.kernel.ir.value import Value
+from quod.kernel.machine import Capability
 from quod.layered.circuit import POWERS
 from quod.sumcheck.eq_tables import Equality, scaled_eq_table
 from quod.sumcheck.interpolation import INFINITY
@@ -234,7 +235,15 @@ def evaluate_columns(
         ]
         if kind == "multiply":
             return mixed.multiply(*values)
-        return power(fields[0], values[0], POWERS.get(kind, 1))
+        exponent = POWERS.get(kind, 1)
+        if exponent < 3 or not k.machine.has(Capability.VECTOR_LANES):
+            return power(fields[0], values[0], exponent)
+
+        def raised(_: Builder, base: Any) -> Any:
+            return power(fields[0], base, exponent)
+
+        # On CPUs a function, as its inline copies would take long to compile.
+        return k.call(kind, raised, values[0], key=exponent)
 
     for kind_index, kind in enumerate(form.kinds):
         first_term, end_term = k.load(terms.bounds, kind_index, 2)
