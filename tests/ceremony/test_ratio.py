@@ -16,6 +16,7 @@ from quod.curve.weierstrass.affine import affine_group, g1_group, g2_group
 from quod.device.protocol import AnyDevice
 from quod.formats.ptau import PowersOfTau
 from tests.ceremony.ceremonies import PTAU
+from tests.support.thorough import one_and_others
 
 
 @pytest.mark.parametrize("name", sorted(PTAU))
@@ -31,7 +32,7 @@ def test_same_ratio(name: str) -> None:
         assert not same_ratio(curve, (p, p), twist_pair)
 
 
-@pytest.mark.parametrize("name", sorted(PTAU))
+@pytest.mark.parametrize("name", one_and_others(sorted(PTAU), always=["bn254"]))
 def test_powers_of_snarkjs_have_one_ratio(
     name: str, device: AnyDevice, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,7 +63,14 @@ class DeviceGroups:
 
 
 @pytest.mark.fixtures
-@pytest.mark.parametrize("file", [*SUCCESSES, *FAILURES])
+@pytest.mark.parametrize(
+    "file",
+    [
+        # The longest compilation of the curve's kernels.
+        pytest.param(file, marks=pytest.mark.thorough) if file == "mul_G2_bls" else file
+        for file in (*SUCCESSES, *FAILURES)
+    ],
+)
 def test_the_published_vectors(device: CpuDevice, shared_fixtures: Path, file: str) -> None:
     if device.kind == "webgpu" and "pairing" in file:
         pytest.skip("there are no pairings through WebGPU (test_pairing)")

@@ -209,7 +209,7 @@ def test_only_a_seed_makes_proofs_deterministic(circuit_files: Make, device: Any
 
 
 @pytest.mark.device("avx2")
-@pytest.mark.parametrize("curve", CURVES)
+@pytest.mark.parametrize("curve", one_and_others(CURVES))
 def test_all_strategies_give_one_proof(circuit_files: Make, curve: str) -> None:
     files = circuit_files(curve)
     texts = set()

@@ -90,7 +90,7 @@ def sizes(modulus: Modulus, *wanted: int) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    "modulus", one_and_others(FIELDS, [GOLDILOCKS, M31, FULL_128]), ids=lambda modulus: modulus.name
+    "modulus", one_and_others(FIELDS, [GOLDILOCKS, M31]), ids=lambda modulus: modulus.name
 )
 @pytest.mark.parametrize("log2_sizes", one_and_others([[0, 1, 6], [2, 3, 9]]), ids=str)
 def test_transforms_on_the_cpu(device: AnyDevice, modulus: Modulus, log2_sizes: list[int]) -> None:
