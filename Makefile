@@ -4,7 +4,8 @@
 SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 2
+# Tests wait for processes and timeouts, so three workers keep two cores busy.
+WORKERS ?= 3
 PYTEST_ARGS ?=
 SWEEP_ARGS ?=
 DEMO := build/demo

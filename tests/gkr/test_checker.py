@@ -283,12 +283,17 @@ def test_outputs_that_are_not_zero_are_refused(reduction: Reduction) -> None:
     assert all(map(same, refusals, map(proven.expected, proofs, publics)))
 
 
-@BOTH
 @pytest.mark.parametrize(
-    ("scheme", "field", "instances"),
+    ("reduction", "scheme", "field", "instances"),
     [
-        (Ligero(column_bits=10), M31_4, 1), (Ligero(column_bits=10), M31_4, 2),
-        (Hyrax(), FIELDS["bn254.fr"], 2),
+        *(
+            (reduction, Ligero(column_bits=10), M31_4, instances)
+            for reduction in Reduction for instances in (1, 2)
+        ),
+        (Reduction.TWO_PHASE, Hyrax(), FIELDS["bn254.fr"], 2),
+        pytest.param(
+            Reduction.DATA_PARALLEL, Hyrax(), FIELDS["bn254.fr"], 2, marks=pytest.mark.thorough
+        ),
     ],
 )  # fmt: skip
 def test_other_commitments_are_checked_by_their_own_verifier(

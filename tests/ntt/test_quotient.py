@@ -19,6 +19,7 @@ from quod.ntt.ordering import bit_reversal
 from quod.ntt.quotient import quotient_coefficients
 from tests.ntt.test_transforms import FAMILIES
 from tests.reference import ntt as reference
+from tests.support.thorough import one_and_others
 
 SIZES = (0, 1, 3, 6)
 """Sizes of domains, as powers of two."""
@@ -31,7 +32,11 @@ def evaluate(coefficients: list[int], x: int, p: int) -> int:
     return total
 
 
-@pytest.mark.parametrize("curve", CURVES.values(), ids=CURVES)
+@pytest.mark.parametrize(
+    "curve",
+    one_and_others(CURVES.values(), always=[CURVES["bn254"], CURVES["bls12_381"]]),
+    ids=lambda curve: curve.name,
+)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_values_on_the_coset(device: AnyDevice, curve: PairingCurve, family: RootFamily) -> None:
     for log2_size in SIZES:
@@ -89,7 +94,10 @@ def test_a_satisfied_circuit_leaves_no_remainder(device: AnyDevice) -> None:
 
 @pytest.mark.parametrize(
     ("name", "family"),
-    [("bn254", "snarkjs"), ("bls12_381", "arkworks"), ("bls12_377", "arkworks")],
+    one_and_others(
+        [("bn254", "snarkjs"), ("bls12_381", "arkworks"), ("bls12_377", "arkworks")],
+        always=[("bn254", "snarkjs"), ("bls12_381", "arkworks")],
+    ),
 )
 def test_coefficients(device: AnyDevice, name: str, family: RootFamily) -> None:
     for log2_size in SIZES:

@@ -18,6 +18,7 @@ import pytest
 from quod.resident import client, frames, listener
 from quod.resident.runtime_folder import connect, open_folder
 from tests.resident.conftest import Folder, end_process
+from tests.support.thorough import one_and_others
 
 FILES = ("circuit.zkey", "witness.wtns", "proof.json", "public.json")
 
@@ -160,7 +161,12 @@ def test_two_commands_at_once_share_one_helper(folder: Folder) -> None:
     assert cold[0] == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP])
+@pytest.mark.parametrize(
+    "number",
+    one_and_others(
+        [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP], always=[signal.SIGKILL, signal.SIGSTOP]
+    ),
+)
 def test_the_command_finishes_without_a_helper_that_ends(
     number: signal.Signals, folder: Folder, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,7 +238,7 @@ def test_hostile_frames_do_not_end_the_helper(folder: Folder) -> None:
     assert folder.helper() == helper
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("number", one_and_others([signal.SIGINT, signal.SIGTERM]))
 def test_an_interrupted_command_leaves_no_file(number: signal.Signals, folder: Folder) -> None:
     folder.prove()
     folder.outputs  # noqa: B018

@@ -11,6 +11,7 @@ from quod.cli import entry
 ONCE = ["--repeats", "1", "--seconds", "0", "--json", "--quiet"]
 
 
+@pytest.mark.thorough
 def test_measures_each_size_of_the_curve(capsys: pytest.CaptureFixture[str]) -> None:
     assert (
         entry.run(["bench", "ntt", "--curve", "bls12_381", "--log2", "3", "--log2", "7", *ONCE])
@@ -29,7 +30,6 @@ def test_measures_each_size_of_the_curve(capsys: pytest.CaptureFixture[str]) -> 
         assert 1e-4 < row["median"] < 10_000
 
 
-@pytest.mark.thorough
 def test_another_field(capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run(["bench", "ntt", "--field", "baby_bear", "--log2", "5", *ONCE]) == 0
     rows = json.loads(capsys.readouterr().out)

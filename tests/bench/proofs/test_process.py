@@ -118,6 +118,7 @@ def test_missing_peer_is_not_reported_as_unknown(
         assert "PATH" in said
 
 
+@pytest.mark.thorough
 def test_compiling_is_measured(monkeypatch: pytest.MonkeyPatch) -> None:
     """The caches stay as they are, because compiling takes long."""
     monkeypatch.setattr(process, "_CACHES", ())

@@ -27,7 +27,7 @@ What = Literal["product", "square", "two products", "conversion"]
 FIELDS = ("bls12_381.fq", "bls12_381.fr")
 """The default fields: coordinates and scalars."""
 
-_FORMS = ("columns", "rows", "apart", "rolled")
+_FORMS = ("columns", "rows", "karatsuba", "rolled")
 _OTHER_OPERATIONS: tuple[What, ...] = ("square", "two products", "conversion")
 """The other operations studied, each in the best form for a limb size."""
 

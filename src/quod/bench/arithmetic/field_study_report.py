@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 # Okabe and Ito's colours, which are safe for colour-blind readers.
-_COLOURS = {"columns": "#0072B2", "rows": "#56B4E9", "apart": "#009E73", "rolled": "#E69F00"}
+_COLOURS = {"columns": "#0072B2", "rows": "#56B4E9", "karatsuba": "#009E73", "rolled": "#E69F00"}
 _INK = "#222222"
 
 

@@ -106,7 +106,8 @@ def _numbers(
         raise InputError(f"{name} also needs {' '.join(missing)}")
     for parameter, type_ in parameters.items():
         if isinstance(type_, Type) and type_.kind == "unsigned":
-            whole_number(parameter, values[parameter], 0, (1 << type_.bits) - 1)
+            limit = (1 << type_.bits) - 1
+            values[parameter] = whole_number(parameter, values[parameter], 0, limit)
     return {parameter: values[parameter] for parameter in parameters}
 
 
