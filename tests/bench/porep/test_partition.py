@@ -72,6 +72,11 @@ def test_the_witness_satisfies_the_constraints(circuit: PartitionCircuit) -> Non
     )
 
 
+def test_a_device_computes_the_witness_of_the_model() -> None:
+    with open_device("cpu") as device:
+        assert (device_witness(device, SMALL, 2).values == SMALL.witness(seed=2).values).all()
+
+
 def test_a_whole_partition_has_the_shape_of_poreps() -> None:
     circuit = PartitionCircuit.like_porep()
     assert (circuit.constraints, circuit.log2_domain) == (130_278_869, 27)
