@@ -4,8 +4,7 @@
 SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
-# Tests wait for processes and timeouts, so three workers keep two cores busy.
-WORKERS ?= 3
+WORKERS ?= 2
 PYTEST_ARGS ?=
 SWEEP_ARGS ?=
 DEMO := build/demo
