@@ -1,4 +1,7 @@
-"""The state that the kernels of the final rounds share; one workgroup runs each sumcheck."""
+"""The set-up that the kernels of the final rounds have in common.
+
+One workgroup runs each sumcheck.
+"""
 
 from __future__ import annotations
 
@@ -24,8 +27,9 @@ class FinalForm:
 
     log_capacity: log2 of the number of entries of a table that shared memory has room for.
     from_inputs: the kernel reads the input tables, not folded ones.
-    folds: number of earlier rounds whose challenges have not folded the tables yet.
-    in_place: the first round reads its tables, of twice as many entries, in device memory.
+    folds: number of pending folds: earlier rounds whose challenges have not folded the tables yet.
+    in_place: the first round reads its tables in device memory, not in shared memory. They may have
+        2 * 2**log_capacity entries.
     """
 
     shape: Shape
@@ -36,10 +40,11 @@ class FinalForm:
 
 
 class FinalRounds:
-    """A workgroup's tables in shared memory, 2**log_capacity entries each, and its other memory.
+    """The memory of a workgroup in the final rounds; the kernels run the rounds.
 
-    Create it at the top of a kernel. The classes of `quod.sumcheck.memory` describe the other
-    memory.
+    Shared memory holds the tables, with room for 2**log_capacity entries each. Device memory holds
+    the sumcheck's arrays in the buffers `equality`, `progress` and `proof`
+    (`quod.sumcheck.memory`). Create it at the top of a kernel.
 
     stride: entries from one table to the next, by default the capacity. It may be any value from
         the number of entries in use to the capacity.
@@ -61,6 +66,8 @@ class FinalRounds:
         self.one = k.constant(1, log_size.type)
         self.progress = ProverState(self.f, memory.progress, batch, self.sumcheck, log_size)
         self.sent = Proof(self.f, memory.proof, batch, self.sumcheck, log_size, shape.degree)
+        # One buffer, `equality`, holds the coordinates of the point, the eq tables and the terms'
+        # coefficients.
         self.weights = PointCoordinates(self.f, memory.equality, self.sumcheck, log_size)
         self.eq = Equality(self.f, memory.equality, sizes, self.sumcheck)
         self.scales = TermCoefficients.load(self.f, shape, memory.equality, sizes, self.sumcheck)
@@ -84,6 +91,7 @@ class FinalRounds:
         """
         k = self.f.k
         with k.if_(self.local == 0):
+            # The chain is the kernel's form of the transcript (`quod.transcript.chain`).
             self.progress.set_state(self.end.chain, state)
             self.progress.set_claim(claim)
             for table in range(self._shape.tables):

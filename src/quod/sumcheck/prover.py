@@ -51,9 +51,11 @@ def prove(
     transcript: it must have absorbed a commitment to each table, or its digest
         (`Transcript.absorb_table`); it absorbs the statement and the proof.
     The proof is verified before it is returned; DeviceError if that fails. Raises InputError for
-    arguments that do not belong together, and if `error_terms` leave fewer bits than `allow_bits`.
+    arguments that do not belong together, and if the proof has less than `allow_bits` bits of
+    soundness (`quod.sumcheck.verifier.error_terms`).
     """
     device = resolve_device(device)
+    # With a transcript that binds no table, a prover could choose tables after the challenges.
     transcript.check_bound()
     arrays, in_base, log2_size = _checked_tables(field, polynomial, tables)
     tables_in_order = [*in_base, *(t for t in range(polynomial.tables) if t not in in_base)]
@@ -82,6 +84,8 @@ def prove(
         run.set_point(point)
     claim = run.sum()
     statement = Statement(field, polynomial, log2_size, claim, point)
+    # The device continues a copy that has absorbed the statement. The caller's transcript absorbs
+    # the statement in `verify`.
     absorbed_transcript = transcript.copy()
     statement.absorb(absorbed_transcript)
     rounds = run.prove(claim, absorbed_transcript.state, timeline)
