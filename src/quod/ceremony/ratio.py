@@ -54,7 +54,8 @@ def random_sums(device: AnyDevice, group: Group, *arrays: Words) -> list[Point]:
 def consecutive_sums(device: AnyDevice, group: Group, points: Words) -> tuple[Point, Point]:
     """Return random sums of points[:-1] and points[1:] with the same coefficients.
 
-    For powers of tau, the second sum is tau times the first.
+    Coefficient i multiplies points[i] in the first sum and points[i + 1] in the second. For
+    powers of tau, the second sum is tau times the first.
     """
     lower, upper = random_sums(device, group, points[:-1], points[1:])
     return lower, upper
