@@ -30,8 +30,9 @@ _LOCAL_NAMES = ("localhost", "127.0.0.1")
 class _Handler(SimpleHTTPRequestHandler):
     """Serve the files of one folder with `HEADERS`, without directory listings or log output.
 
-    Requests for any other host name are refused: a remote page whose name resolves to this machine
-    (DNS rebinding) could otherwise read the files.
+    The Host header must name localhost or 127.0.0.1, without a port or with the server's. Other
+    requests are refused: a remote page whose name resolves to this machine (DNS rebinding) could
+    otherwise read the files.
     """
 
     extensions_map = SimpleHTTPRequestHandler.extensions_map | {
