@@ -73,7 +73,10 @@ class Link:
     def _fill(
         self, source_memory: Buffer, spans: list[tuple[int, int]], index: int
     ) -> SubmittedStream | None:
-        """Start to copy span `index` of the buffer to the host; return None after the last one."""
+        """Submit a recording that copies span `index` of the buffer to the host.
+
+        Returns the submitted stream, or None after the last span.
+        """
         if index == len(spans):
             return None
         start, stop = spans[index]
