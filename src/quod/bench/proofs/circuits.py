@@ -1,4 +1,4 @@
-"""Benchmarks of circuits in Python: synthesis, and inputs to proof with the key resident."""
+"""Benchmarks of circuits written in Python: computing witnesses, and proving from inputs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CIRCUITS = ("sapling-output", "masp-output")
 _KEY_SEED = 1
 _HOST_BATCH, _DEVICE_BATCH = 256, 1024
-"""The witnesses of a batch on the CPU, and on a device with memory of its own."""
+"""The number of witnesses in a batch on the CPU, and on a device with memory of its own."""
 
 # An address of zcash-test-vectors.
 _ADDRESS = "aef180f6e34e354b888f81a6b13ea336ddb7a67bb09a0e68e9d3cfb39210831ea3a296ba09a922060fd38b"
@@ -30,7 +30,10 @@ _SEED = bytes(range(32))
 
 
 def circuit_cases(device: str, name: str) -> Iterator[Case]:
-    """Yield witnesses of a circuit, single and batched, and proofs with a test key."""
+    """Yield cases that measure witnesses of a circuit, and proofs with a test key.
+
+    Witnesses are computed one at a time, and in batches. The key stays loaded on the device.
+    """
     from quod.device import open_device
     from quod.device.protocol import in_host_memory
     from quod.groth16 import ProvingKey
@@ -63,7 +66,8 @@ def circuit_cases(device: str, name: str) -> Iterator[Case]:
             unit="ms/witness",
             operations=_DEVICE_BATCH,
         )
-    # Through WebGPU the set-up kernels would be compiled for a single use.
+    # Drivers that prefer short kernels, such as WebGPU's, compile large ones slowly. The set-up
+    # kernels are used only once, so the CPU runs them instead.
     prefers_short_kernels = opened_device.machine(opened_device.lanes).has(Capability.SHORT_KERNELS)
     test_key = make_key(
         circuit, _KEY_SEED, device=open_device("cpu") if prefers_short_kernels else opened_device
@@ -85,10 +89,15 @@ def circuit_cases(device: str, name: str) -> Iterator[Case]:
 
 
 def process_cases(device: str, parameters: Path) -> Iterator[Case]:
-    """Yield the command's time from a note to its Output, with the ceremony's parameters."""
+    """Yield a case that times `quod sapling prove-output` as a process.
+
+    The command reads a note and writes its Output description with a proof.
+    parameters: the file of the ceremony's parameters.
+    """
     circuit = _circuit_and_inputs(CIRCUITS[0])[0]
     with tempfile.TemporaryDirectory(prefix="quod-bench-") as directory:
         note, output = (Path(directory) / name for name in ("note.json", "output.json"))
+        # rcv is 1, as little-endian bytes.
         scalars = {"rseed": _SEED.hex(), "rcv": f"{1 << 248:064x}"}
         note.write_text(json.dumps({"address": _ADDRESS, "value": 5000, **scalars}))
         prove = ["-m", "quod", "sapling", "prove-output", str(parameters), str(note), str(output)]
