@@ -52,7 +52,7 @@ class PlainSums:
         self._pair_accesses = Accesses(k, element, 2)
 
     def line(self, head: Value, row: Value) -> Value:
-        """Return the pointer to a line of a head."""
+        """Return the pointer to a line of a head: row `row` of its matrix."""
         return self._k.pointer_add(head.cast(u32), row.cast(u64) * (self._size >> 1).cast(u64))
 
     def product(self, left: Value, right: Value) -> Value:

@@ -18,7 +18,8 @@ class Operands:
     """The operands of a backward pass.
 
     heads: The pointers to the heads of q, dy, keys and values.
-    numbers: Given a query, returns the base-2 logarithm of its sum, and sum(dy * y).
+    numbers: Given a query, returns the statistics of its row: the base-2 logarithm of the softmax
+        denominator, and sum(dy * y).
     factor: scale * log2(e), the factor of logits.
     """
 
@@ -55,7 +56,13 @@ def corrected_queries(
     sequence: AttentionSequence,
     operands: Operands,
 ) -> list[Value]:
-    """Return sums of ds k for queries `row` and `row + 8`, over the keys that they see."""
+    """Return the sums of ds k for queries `row` and `row + 8`, with NaN recomputed.
+
+    They are the gradients of these queries, without the factor `scale`. Each is a sum over the keys
+    that the query sees.
+
+    sums: The sums of both queries, alternating in pairs (`PlainSums.corrected`).
+    """
 
     def pairs(query: Value) -> RowPairs:
         count = sequence.seen(query)
@@ -66,7 +73,8 @@ def corrected_queries(
                 1
             ], plain.line(operands.keys, key)
 
-        # If sum(dy * y) is NaN, so is an operand that is not masked, and the gradient stays NaN.
+        # If sum(dy * y) is NaN, so is an operand that is not masked, and the gradient stays NaN. If
+        # the query sees no key, no operand counts, and a gradient that is NaN becomes 0.
         needs_check = (query < sequence.queries) & ((product == product) | (count == 0))
         return RowPairs(needs_check, count, pair)
 
@@ -77,9 +85,13 @@ def corrected_keys(
     k: Builder, plain: PlainSums, sums: tuple[Sequence[Value], Sequence[Value]],
     rows: tuple[Value, Value], shared_by: Value, sequence: AttentionSequence, operands: Operands,
 ) -> tuple[list[Value], list[Value]]:  # fmt: skip
-    """Return sums of ds^T q and of p^T dy for a key and the key 8 further, over unmasked queries.
+    """Return the sums of ds^T q and of p^T dy for two keys, with NaN recomputed.
 
-    rows: The index of the first key, and the number of keys.
+    They are the gradients of the keys, without the factor `scale`, and of the values. Each is a sum
+    over the queries that see the key.
+
+    sums: The sums of ds^T q and of p^T dy; in each those of the two keys alternate in pairs.
+    rows: The index of the first key, and the number of keys. The second key is 8 further.
     shared_by: The number of query heads that share the keys; their queries are contiguous.
     """
     first_key, keys = rows
@@ -91,6 +103,7 @@ def corrected_keys(
 
         def pair(index: Value) -> tuple[Value, Value]:
             query = index // divisor * sequence.queries + first_query + index % divisor
+            # This slope is the gradient of the logit, ds.
             weight, slope = _weight_and_gradient(
                 k, plain, operands, (query, key), *operands.numbers(query)
             )
@@ -113,9 +126,13 @@ def _weight_and_gradient(
     k: Builder, plain: PlainSums, operands: Operands, pair: tuple[Value, Value], log: Value,
     product: Value,
 ) -> tuple[Value, Value]:  # fmt: skip
-    """Return the weight of a query and a key, and the gradient of their logit."""
+    """Return the weight of a query and a key, and the gradient of their logit.
+
+    log, product: The statistics of the query (`Operands.numbers`).
+    """
     query, key = pair
     logit = plain.product(plain.line(operands.q, query), plain.line(operands.keys, key))
+    # This slope is the gradient of the weight.
     slope = plain.product(plain.line(operands.gradient, query), plain.line(operands.values, key))
     weight = k.exp2(k.fma(logit, operands.factor, -log))
     return weight, weight * (slope - product)
