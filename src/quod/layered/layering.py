@@ -19,7 +19,13 @@ from quod.layered.wire import Terms
 def layers_of(
     field: Modulus, nodes: list[Node], outputs: list[int], inputs: int, public: int
 ) -> LayeredCircuit:
-    """Return a circuit whose first outputs are these values."""
+    """Return the layered circuit that computes values of a program which must be 0.
+
+    nodes: the values of the program.
+    outputs: the indices of the values that must be 0. They are the first outputs of the circuit.
+    inputs: the number of inputs, without public inputs.
+    public: the number of public inputs.
+    """
     plan = _Plan(nodes, outputs)
     plan.raise_values()
     builder = CircuitBuilder(field, _log_size(inputs), public=public)
@@ -52,7 +58,10 @@ def _log_size(count: int) -> int:
 
 
 class Levels:
-    """The lowest layer that each value can be in, computed for new values on demand."""
+    """The lowest layer that each value can be in, computed for new values on demand.
+
+    The level of a value is the index of its layer.
+    """
 
     def __init__(self, nodes: list[Node]) -> None:
         self._nodes = nodes
@@ -105,12 +114,14 @@ class _Plan:
                 reached.add(number)
                 pending += self._operands[number]
         self._order = sorted(reached)
+        # A constant has a gate in each layer that uses it, and so no layer of its own. Its level 0
+        # is a placeholder.
         self.level = {
             number: 0 if number in self._constants else lowest.of(number) for number in self._order
         }
         self.top = max(1, *self.level.values())
-        # For each value, the number of its uses by the layer from which they read it. Relays carry
-        # a value up to the highest of these layers.
+        # For each value and each layer, the number of uses that read the value from that layer.
+        # Relays carry a value up to the highest of its layers.
         self._uses: dict[int, dict[int, int]] = {number: {} for number in self._order}
         for number in self._order:
             layer = self.level[number] - 1
@@ -125,6 +136,7 @@ class _Plan:
         return gates_of(self._constants, terms) if number in self._mixed else terms.items()
 
     def _use(self, operand: int, layer: int, change: int) -> None:
+        """Add `change` to the number of uses that read an operand from a layer; -1 removes one."""
         uses = self._uses[operand]
         count = uses.get(layer, 0) + change
         if count:
@@ -133,7 +145,10 @@ class _Plan:
             del uses[layer]
 
     def raise_values(self) -> None:
-        """Move values up where that saves relays, starting with values used last."""
+        """Move values up where that saves relays, from the last value to the first.
+
+        A value thus moves after all values that use it.
+        """
         for number in reversed(self._order):
             low, high = self.level[number], min(self._uses[number])
             if not isinstance(self._nodes[number], dict) or low == high:
