@@ -1,7 +1,7 @@
 """Evaluation points of a round's polynomial, and interpolation from its values there.
 
 The value at infinity is the leading coefficient. Small integers are the cheapest other points: a
-multilinear polynomial's value there takes one or two additions of its values at 0 and 1.
+multilinear polynomial's value there is one subtraction of small multiples of its values at 0 and 1.
 """
 
 from __future__ import annotations
@@ -56,11 +56,12 @@ def _times(value: Any, factor: int) -> Any:
 
 @functools.cache
 def coefficient_rows(modulus: Modulus, degree: int) -> tuple[tuple[int, ...], ...]:
-    """Return rows[i]: the weights of the values at `evaluation_points` in coefficient i.
+    """Return a matrix: row i has the weights of the values at `evaluation_points` in coefficient i.
 
     The weights are centred: from -p/2 to p/2.
     """
     p = modulus.value
+    # The Vandermonde matrix: row j has the powers of point j. Its inverse is returned.
     rows = []
     for point in evaluation_points(degree):
         if point is INFINITY:

@@ -1,9 +1,9 @@
 """Recording of kernels and copies on NVIDIA GPUs with CUPTI.
 
-The busy share of a GPU and the hidden share of copies follow from it. Activity records are read
-with the layout in CUPTI's documentation: the kind is in the first four bytes; kernels and copies
-have their begin and end, in nanoseconds of CUPTI's clock, at bytes 16 and 24; byte 4 of a copy is
-its direction.
+The busy share of a GPU follows from it, and the share of copies that kernels overlap (hide).
+Activity records are read with the layout in CUPTI's documentation: the kind is in the first four
+bytes; kernels and copies have their begin and end, in nanoseconds of CUPTI's clock, at bytes 16 and
+24; byte 4 of a copy is its direction.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ from quod.frozen import frozen
 
 # CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL, which does not serialise kernels.
 _KERNELS = 10
-# CUPTI_ACTIVITY_KIND_MEMCPY, and its kinds to and from the host.
+# CUPTI_ACTIVITY_KIND_MEMCPY, and the values of byte 4 for copies to and from the host:
+# CUPTI_ACTIVITY_MEMCPY_KIND_HTOD and CUPTI_ACTIVITY_MEMCPY_KIND_DTOH.
 _COPIES, _WITH_HOST = 1, (1, 2)
+# CUPTI_ACTIVITY_FLAG_FLUSH_FORCED, which also returns buffers that are not full.
 _FLUSH_ALL = 1
 _BUFFER_BYTES = 8 << 20
 _ALIGNMENT = 8
@@ -87,7 +89,11 @@ def _sum(intervals: list[Interval]) -> float:
 
 
 def recorder_of(device: str, *, processes: bool = False) -> KernelRecorder:
-    """Create the recorder of a device; raises WrongUsage for devices it cannot record."""
+    """Create the recorder of a device.
+
+    processes: the measured work runs in other processes, which CUPTI does not record.
+    Raises WrongUsage for such work, and for devices other than CUDA devices.
+    """
     if processes or device.partition(":")[0] != "cuda":
         raise WrongUsage("--cupti records only CUDA kernels of this process; leave out --process")
     return KernelRecorder(load_cupti())

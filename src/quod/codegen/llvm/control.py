@@ -129,11 +129,12 @@ def _emit_next_values(
 def _unwrapped_lanes(
     body: BodyEmitter, start: Value, stride: int | None, predicate: str
 ) -> str | None:
-    """Emit, as i32, a lane whose loop index has not wrapped around; see `first_lane`.
+    """Emit, as i32, the number of a lane whose loop index has not wrapped around.
 
-    This is lane 0, or the lane of the enclosing loop, unless the index wraps around between lane 0
-    and the last lane: then it is the last lane. None if the active lanes are not known to be a
-    prefix of the lanes.
+    `first_lane` widens lane 0's index to i64 by the index of this lane. It is lane 0, or the lane
+    that `prefix_masks` has for the mask of the enclosing loop, unless the index wraps around
+    between lane 0 and the last lane: then it is the last lane. None if the active lanes are not
+    known to be a prefix of the lanes.
     """
     if stride is None or stride < 0:
         return None
@@ -152,6 +153,7 @@ def _emit_for(body: BodyEmitter, op: Op) -> None:
     (region,) = op.regions
     index, carried = region.arguments[0], region.arguments[1:]
     divergent = body.is_varying(index)
+    # With a uniform step, the index keeps the stride of its start. Carried values may wrap around.
     body.strides.count(index, start, step)
     body.strides.carry(carried)
     initial = [

@@ -1,9 +1,11 @@
-"""Operations on host arrays of points, by a device.
+"""Operations on host arrays of points, computed on a device.
 
 Arrays are as in `quod.curve.array`: affine, Montgomery form, uint32 of shape (n, *group.shape),
-infinity all zero. Every function is right for every point of the curve. Only `first_bad_point` and
-the membership tests check that points are on the curve. All functions raise InputError for arrays
-of other shapes or types. To multiply one point by many scalars use `quod.msm.fixed_base`.
+infinity all zero. Extended points have the coordinates X, Y, ZZ and ZZZ, as in
+`quod.curve.weierstrass.point`. Every function is right for every point of the curve. Only
+`first_bad_point` and the membership tests check that points are on the curve. The functions of
+affine points raise InputError for arrays of other shapes or types. To multiply one point by many
+scalars use `quod.msm.fixed_base`.
 """
 
 from __future__ import annotations
@@ -71,6 +73,7 @@ def multiply(device: AnyDevice, group: Group, points: Words, scalars: Words) -> 
     are integers of any size and are not reduced, so points need not be in the subgroup.
     """
     points = _points(group, points)
+    # Padded to 64-bit words, each of two uint32 words.
     padded = widened_scalars(scalars, len(points))
     return _extended(
         device,
@@ -104,7 +107,7 @@ def sum_points(device: AnyDevice, group: Group, points: Words) -> Words:
 
 
 def _sums_of(device: AnyDevice, count: int, *, first: bool) -> int:
-    """Return the number of partial sums that a round makes of `count` points.
+    """Return the number of partial sums that a round computes from `count` points.
 
     first: the round adds points, not partial sums. On a CPU one lane adds all partial sums of the
     first round; on a GPU a single lane is slow, so further rounds are parallel too.
@@ -123,7 +126,7 @@ def normalise(device: AnyDevice, group: Group, extended: Words) -> Words:
 def normalise_within(
     device: AnyDevice, group: Group, count: int, extended: Any, prefixes: Any
 ) -> Words:
-    """Compute `normalise` of `count` points with a work array of the caller.
+    """Compute `normalise` of `count` points; the caller allocates the work array.
 
     extended, prefixes: arrays or device buffers. `prefixes` has one field element per point and is
     overwritten. Callers must wipe both if they depend on a secret.
@@ -144,7 +147,7 @@ def normalise_within(
 def is_finite(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool_]:
     """Return for each point whether it is finite.
 
-    A few points in host memory are read here, which takes less time than to load a kernel. Raises
+    A few points in host memory are read here, which takes less time than loading a kernel. Raises
     DeviceError if the kernel left a result unwritten.
     """
     points = _points(group, points)
@@ -178,8 +181,8 @@ def first_bad_point(
     """Return the index of the first invalid point and the reason, or None if all are valid.
 
     subgroup: points must also be in the subgroup of prime order, not only on the curve.
-    infinity: points at infinity are valid. The zeros of an incomplete file encode infinity, so
-    allow it only where a correct file contains it.
+    infinity: points at infinity are valid. A file that was not fully written has zeros, which
+    read as infinity, so allow it only where a correct file contains it.
     """
     answers = _check(device, group, points, subgroup=subgroup)
     bad = np.flatnonzero(answers)

@@ -28,20 +28,27 @@ _TIME_BYTES = 8
 
 @dataclass
 class Times:
-    """The timestamps of a submission, which are being copied to the host."""
+    """The timestamps of a submission, which are being copied to the host.
+
+    steps: for each pair of timestamps, the index of its step in the recording.
+    staging: the buffer that receives the timestamps.
+    """
 
     steps: list[int]
     staging: StagingBuffer
 
     def read(self, session: Session) -> Array:
-        """Return start and end per row of `steps`, in nanoseconds of the GPU's clock."""
+        """Return start and end per entry of `steps`, in nanoseconds of the GPU's clock."""
         ticks = np.zeros(2 * len(self.steps), np.uint64)
         session.read_download(self.staging, 0, ticks.view(np.uint8))
         return (ticks.astype(np.float64) * session.tick_nanoseconds).reshape(-1, 2)
 
 
 class Encoding:
-    """The commands of one submission; with `timed`, each has timestamps of its start and end."""
+    """The commands of one submission; with `timed`, each has timestamps of its start and end.
+
+    A command's `step` is the index of the recording's step that it belongs to.
+    """
 
     def __init__(self, session: Session, *, timed: bool = False) -> None:
         self._session = session
@@ -60,7 +67,7 @@ class Encoding:
 
     @property
     def encoder(self) -> Any:
-        """The package's command encoder, with no open pass."""
+        """The command encoder of wgpu; an open pass is ended first."""
         self._end_pass()
         if self._encoder is None:
             self._encoder = self._gpu.create_command_encoder()
@@ -103,6 +110,7 @@ class Encoding:
         compute_pass = self._pass
         compute_pass.set_pipeline(pipeline)
         compute_pass.set_bind_group(0, bind_group, [offset])
+        # Kernels report loops that the driver ended early in this bind group's buffer.
         if self._session.watch is not None:
             compute_pass.set_bind_group(1, self._session.watch)
         compute_pass.dispatch_workgroups(*grid)
@@ -179,8 +187,8 @@ def bind_group(session: Session, uniform: Any, nbytes: int, ranges: Sequence[Sto
     entries = [{"binding": 0, "resource": {"buffer": uniform, "offset": 0, "size": nbytes}}]
     for number, row in enumerate(ranges):
         if row.allocation is None:
-            # Empty memory is never accessed, but its binding needs a buffer, which no other binding
-            # shares.
+            # Empty memory is never accessed, but its binding needs a range of a buffer that no
+            # other binding uses.
             resource = {
                 "buffer": session.nothing,
                 "offset": number * ALIGNMENT,

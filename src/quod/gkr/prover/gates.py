@@ -1,8 +1,9 @@
 """Gates inside the prover's kernels: their coefficients, and sums over the gates of a wire.
 
-Gates are sorted once per circuit, by the wire that indexes the entries of a table. A kernel
-instance sums the gates of one wire, a contiguous run for each kind, and writes one entry. So
-kernels need no atomics, and the table need not be cleared first.
+Gates are sorted once per circuit, by the wire that is the index in the table that a kernel writes:
+a layer's values, or a table of a sumcheck. A kernel instance sums the gates of one wire, a
+contiguous run for each kind, and writes one entry. So kernels need no atomics, and the table need
+not be cleared first.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ class GateForm:
 
     field: the field of challenges.
     kinds: the kinds of gates.
-    has_public, has_random: whether coefficients may be public inputs, or challenges.
+    has_public: whether coefficients may be public inputs (`Public`).
+    has_random: whether coefficients may be random (`Random`): challenges drawn for the circuit,
+        other than those of a sumcheck.
     below_is_base: whether the values below the layer are in the prime field.
     """
 
@@ -50,10 +53,11 @@ class LayerSizes(Struct):
 class GateTable(Struct):
     """The gates of a layer in memory, and their coefficients; `public` counts public inputs.
 
-    starts, gates: the gates as runs; see `added_gates`.
+    starts, gates: the gates as runs; `added_gates` sums over the gates of a wire.
     coefficients: the fixed coefficients and, from `first_public` on, the public inputs of all
         proofs, at index ((proof * public + number) << log_rows) + instance.
-    challenges: the random coefficients, `randoms` per proof.
+    challenges: the values of the random coefficients, `randoms` per proof.
+    log_rows: log2 of the padded number of instances; unused if `coefficients` are fixed or random.
     """
 
     first_public: U32
@@ -71,7 +75,8 @@ class ConstantGates(Struct):
 
     gates: `count` pairs of an output and a coefficient's code.
     coefficients, challenges: see `GateTable`.
-    collapsed: the `public` public inputs of each proof at the point of the instances.
+    collapsed: per proof, `public` elements: each public input's multilinear extension over the
+        instances, evaluated at the claim's point.
     """
 
     count: U32
@@ -111,7 +116,10 @@ class Coefficients:
 
 
 def bounded(mixed: MixedField, element: Any) -> Any:
-    """Return an element of either field with standard bounds, as loops carry it."""
+    """Return an element of either field with standard bounds, as loops carry it.
+
+    The bounds are those of lazily reduced integers; see `FieldArithmetic.bounded`.
+    """
     return (mixed.extended if mixed.is_extended(element) else mixed.base).bounded(element)
 
 
@@ -135,8 +143,9 @@ def added_gates(
     """Sum the results of `gate_term` over all gates of a wire.
 
     The table's `starts` has for each kind wires + 1 word offsets into its `gates`: the gates of
-    wire i are the words from starts[i] to starts[i + 1]. `gate_term` receives the kind and the
-    words of one gate.
+    wire i are the words from starts[i] to starts[i + 1]. A gate is `KINDS[kind]` + 1 words:
+    its wires without the one that gates are sorted by, and its coefficient's code. `gate_term`
+    receives the kind and the words of one gate.
     """
     k = mixed.base.k
     total = f.bounded(f.zero())

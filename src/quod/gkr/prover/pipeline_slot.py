@@ -44,9 +44,11 @@ class PipelineSlot:
         log2_size = self.circuit.log_inputs + plan.log_instances
         self._raw: RawCommitter | None = None
         self._committers: list[Committer] = []
+        # A raw commitment is the inputs themselves, as a part of the proof.
         if isinstance(key.commitment, Raw):
             self._raw = RawCommitter(self.device, key.field, log2_size, count=plan.batch)
         else:
+            # The prover has checked the key's bits of security, so the minimum here is 0.
             self._committers = [
                 key.commitment.committer(self.device, key.field, log2_size, allow_bits=0)
                 for _ in range(plan.batch)
@@ -77,8 +79,8 @@ class PipelineSlot:
         """Commit to the inputs and submit the launches; the last proof is repeated as padding.
 
         tables: the inputs of each proof, uint32 of shape (instances, inputs, words).
-        before: the transcript that absorbed the common part of all statements, and the empty
-            public inputs if the circuit has none. It is copied.
+        before: the transcript that absorbed the common part of all statements. It is copied. If the
+            circuit has no public inputs, it has also absorbed their empty list.
         Raises InputError if an input is not a canonical field element.
         """
         plan = self._plan
@@ -103,6 +105,10 @@ class PipelineSlot:
             self._committers[number].commit(inputs, writer)
 
     def _set_public(self, statements: Sequence[Statement]) -> None:
+        """Upload the public inputs, ordered by proof, input and instance.
+
+        `Statement.padded` repeats those of the last instance up to a power of two.
+        """
         if not self.circuit.public:
             return
         rows = [row for statement in statements for row in zip(*statement.padded, strict=True)]
@@ -111,6 +117,7 @@ class PipelineSlot:
         self.device.upload(values, into=target.slice(target.nbytes - values.nbytes, target.nbytes))
 
     def _set_states(self) -> None:
+        """Upload the prover states: zero elements, and the transcript states of the writers."""
         plan, field, writers = self._plan, self.key.field, self._writers
         words = np.zeros(plan.layout.words(field), np.uint32)
         states = words[plan.layout.states(field)].reshape(plan.batch, -1)
@@ -145,6 +152,7 @@ class PipelineSlot:
             return joined([(*writer.parts, row.data) for writer, row in pairs])
         words = np.full(plan.layout.words(field), UNWRITTEN, np.uint32)
         self.device.download(plan.states, words)
+        # The elements of all prover states come first, then the transcript states.
         transcripts = plan.layout.states(field)
         state_elements = words[: transcripts.start].reshape(
             plan.batch, plan.layout.stride, field.words
@@ -193,6 +201,7 @@ class PipelineSlot:
         """Raise the error that names the first output that is not 0."""
         circuit, is_base = self.circuit, self._plan.gates.values_are_base[-1]
         outputs = self.boundary.outputs()
+        # The outputs that must be 0, without padding.
         zeros = outputs[:proofs, : circuit.zeros, : self._instances]
         if not zeros.any():
             raise not_written(self.device, "the outputs")

@@ -35,12 +35,12 @@ class Access:
 
 @frozen
 class Traffic:
-    """The device-memory traffic of an access by one warp, the one with the most excess sectors.
+    """The device-memory traffic of an access by the warp with the largest `sectors` / `least`.
 
     sectors: the number of distinct sectors touched.
     least: the number of sectors that the accessed bytes would fill if contiguous.
-    requests: sectors summed over instructions. It exceeds `sectors` if several instructions use
-        parts of one sector, which then comes from the cache.
+    requests: sectors summed over the instructions of the warp. It exceeds `sectors` if several
+        instructions use parts of one sector, which then comes from the cache.
     """
 
     sectors: int
@@ -52,14 +52,21 @@ class Traffic:
 
 @frozen
 class Conflicts:
-    """The bank cycles of one access of a warp (`turns`), and their minimum (`least`)."""
+    """The bank conflicts of an access by the warp with the largest `turns` / `least`.
+
+    turns: the cycles that the banks need for the access.
+    least: the cycles that they would need without conflicts.
+    """
 
     turns: int
     least: int
     padded: int
-    """The turns with one word of padding after each 32."""
+    """The turns with padding after each 32 words: the words of one lane in one instruction."""
     swizzled: int
-    """The turns with the low five bits of a word's index xored with the next five."""
+    """The turns with the low five bits of a word's index xored with the next five.
+
+    The bits that number the words of one lane in one instruction are not changed.
+    """
 
 
 def _warps(access: Access) -> list[Array]:
@@ -75,8 +82,11 @@ def _warps(access: Access) -> list[Array]:
 
 def _width(access: Access) -> int:
     """Return the width, in bytes, of the instructions that an access is split into.
+
     The width is the largest power of two, up to 16, that divides the size of the access and all
-    addresses: the lowest set bit of their bitwise or.
+    addresses: the lowest set bit of their bitwise or. It is at least one element. An address is a
+    base, which `multiple` divides, plus the lane's offset. Unknown addresses count as multiples of
+    an element.
     """
     offsets = access.address.offsets
     common = access.bytes
@@ -89,7 +99,7 @@ def _width(access: Access) -> int:
 
 def traffic(access: Access) -> Traffic | None:
     """Return the traffic of an access to device memory; None if no lane is active."""
-    # The largest number in one warp.
+    # The active lanes of the warp that has the most.
     active_lanes = max((int(access.active[lane : lane + WARP].sum())
                   for lane in range(0, len(access.active), WARP)), default=0)  # fmt: skip
     if not active_lanes:
