@@ -3,8 +3,9 @@
 A single core has the tables in its cache and waits for no other core. Like the passes over large
 tables, it evaluates folded entries while they are in registers.
 
-Arithmetic of extensions is in functions: it appears three times, and LLVM's time rises with the
-square of the length of a block of vector products (docs/design/runtime.md).
+Arithmetic of extensions and of primes above 64 bits is in functions: it appears three times, and
+LLVM's time rises with the square of the length of a block of vector products
+(docs/design/runtime.md).
 """
 
 from __future__ import annotations

@@ -7,7 +7,8 @@ their limbs only have to be below 2**32, and the columns of the product below 2*
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from quod.field.element import Element
 from quod.field.moduli import Modulus
@@ -18,6 +19,8 @@ from quod.kernel.builder.builder import Builder
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 from quod.kernel.machine import Machine
+
+T = TypeVar("T")
 
 _MAX_BITS = 29
 _FACTOR_BITS = 32
@@ -226,32 +229,24 @@ class Limbs29(VectorLimbs):
         if self._top(a.bound) > last:
             last = self.last_most
         operand = self._with_bounds(a, limits, last + 1 << (self.limb_bits * (n - 1)))
-        reduced: Element = self._call("reduce", self._reduce_body, operand, key="reduce")
-        return reduced
-
-    def _reduce_body(self, k: Builder, a: Element) -> Element:
-        return super()._reduce_once(a)
+        return self._in_function("reduce", super()._reduce_once, operand)
 
     def _reduce_steps(self, a: Element) -> Steps[Element]:
+        # So `_reduce_once` marks operands beyond its limits.
         if a.maxima[0] == self.most:
             a = yield from self._normalise_steps(a)
         return (yield from super()._reduce_steps(a))
 
     def _canonical(self, a: Element) -> Element:
-        a = self._with_power_of_two_bound(a)
-        canonical: Element = self._call("canonical", self._canonical_body, a, key="canonical")
-        return canonical
-
-    def _canonical_body(self, k: Builder, a: Element) -> Element:
-        return super()._canonical(a)
+        return self._in_function("canonical", super()._canonical, self._with_power_of_two_bound(a))
 
     def _to_words(self, a: Element) -> tuple[Value, ...]:
-        a = self._with_power_of_two_bound(a)
-        words: tuple[Value, ...] = self._call("to_words", self._to_words_body, a, key="to_words")
-        return words
+        return self._in_function("to_words", super()._to_words, self._with_power_of_two_bound(a))
 
-    def _to_words_body(self, k: Builder, a: Element) -> tuple[Value, ...]:
-        return super()._to_words(a)
+    def _in_function(self, name: str, compute: Callable[[Element], T], a: Element) -> T:
+        """Compute in a device function, one for all operands with equal static bounds."""
+        result: T = self._call(name, lambda _, operand: compute(operand), a, key=name)
+        return result
 
     def _with_power_of_two_bound(self, a: Element) -> Element:
         """Return the element with a power of two times p as its bound."""
