@@ -54,7 +54,7 @@ def naming_file(path: str | os.PathLike[str]) -> Iterator[None]:
     except InputError as error:
         if type(error) is not InputError or error.path is not None:
             raise
-        raise InputError(str(error), path=path) from error
+        raise InputError(str(error), path=path) from None
 
 
 class MismatchError(InputError):

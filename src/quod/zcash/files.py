@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from quod.errors import InputError
+from quod.errors import InputError, naming_file
 from quod.formats.source import Path
 from quod.formats.strict_json import JsonKind, parse_json, read_json
 from quod.groth16.encodings.bellman import proof_from_bytes, proof_to_bytes
@@ -32,10 +32,8 @@ def read_note(path: Path) -> tuple[Note, int | None, int | None]:
     shows none of the values.
     """
     note = _parse(path, _NOTE)
-    try:
+    with naming_file(path):
         return _note_of(note)
-    except InputError as error:
-        raise InputError(str(error), path=path) from None
 
 
 def _note_of(note: Any) -> tuple[Note, int | None, int | None]:
@@ -77,10 +75,9 @@ def _output_or_error(entry: object) -> Output | InputError:
 
 def read_output(path: Path) -> Output:
     """Read the Output of a file; raise InputError for one that consensus rules reject."""
-    try:
-        return _output_of(_parse(path, _OUTPUTS))
-    except InputError as error:
-        raise InputError(str(error), path=path) from None
+    document = _parse(path, _OUTPUTS)
+    with naming_file(path):
+        return _output_of(document)
 
 
 def _output_of(entry: Any) -> Output:
