@@ -66,6 +66,9 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/python -m tools.wrap
 
+# Without bytecode on disk, each command that the tests start compiles Quod's modules for half a
+# second.
+unit: export PYTHONDONTWRITEBYTECODE :=
 unit: export QUOD_TEST_NODE := required
 unit: export QUOD_TEST_WEBGPU := required
 unit: export QUOD_TEST_DRIVERS := required
