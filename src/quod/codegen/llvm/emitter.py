@@ -70,7 +70,7 @@ class ModuleEmitter:
 
     def __init__(self, kernel: Kernel, machine: Machine, triple: str = "") -> None:
         self.kernel = kernel
-        self._is_x86 = triple.startswith("x86_64")
+        self.is_x86 = triple.startswith("x86_64")
         self.lanes = kernel.workgroup_size
         self.one_subgroup = self.lanes <= kernel.subgroup_size
         self.ifma = machine.has(Capability.IFMA52) and self.lanes == 8
@@ -177,7 +177,7 @@ class ModuleEmitter:
         used: a caller may keep another value in the upper half and find it changed. Such numbers
         are therefore widened to 64 bits.
         """
-        if not self._is_x86:
+        if not self.is_x86:
             return list(names)
         return [
             "i64" if is_callee_saved and name != "ptr" and _NUMBER.fullmatch(name) else name
@@ -191,7 +191,7 @@ class ModuleEmitter:
         value: the text of the inserted values.
         """
         vectors = [index for index, part in enumerate(parts) if part.startswith("<")]
-        if not (self._is_x86 and self._few_registers and len(vectors) > _VECTOR_ARGUMENTS):
+        if not (self.is_x86 and self._few_registers and len(vectors) > _VECTOR_ARGUMENTS):
             return list(parts)
         position = vectors[_VECTOR_ARGUMENTS]
         unused = [f"<{self.lanes} x i64> {value.format(i)}" for i in range(_UNUSED_REGISTERS)]
@@ -199,7 +199,7 @@ class ModuleEmitter:
 
     def convention(self, *signature: Sequence[str]) -> str:
         """Return the calling convention for parameter and result types, as from `passed`."""
-        if not self._is_x86:
+        if not self.is_x86:
             return "fastcc"
         # regcall passes and returns the most vectors in registers. Masks in callee-saved registers
         # have the same problem as narrow numbers.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from quod.codegen.llvm.body import BodyEmitter, Rule
-from quod.codegen.llvm.types import constant_text
+from quod.codegen.llvm.long_integers import LONG_INTEGERS
+from quod.codegen.llvm.types import constant_text, mangled
 from quod.kernel.ir import types
 from quod.kernel.ir.nodes import Op
 
@@ -44,14 +45,6 @@ def _intrinsic(names: dict[str, str], extra: str = "") -> Rule:
         body.names[result] = body.fresh(f"call {type_} {name}({text})")
 
     return rule
-
-
-def mangled(kind: str) -> str:
-    """Return the suffix of an intrinsic's name for one type."""
-    if kind.startswith("<"):
-        count, _, element = kind[1:-1].partition(" x ")
-        return f"v{count}{mangled(element)}"
-    return {"float": "f32", "double": "f64", "ptr": "p0"}.get(kind, kind)
 
 
 def _shift(instruction: dict[str, str]) -> Rule:
@@ -214,104 +207,6 @@ def _divide_one(body: BodyEmitter, op: Op, value: str) -> str:
     return body.fresh(f"fdiv {type_} {numerator}, {value}")
 
 
-def _wide_product(body: BodyEmitter, a: str, b: str, bits: int, is_vector: bool, shift: int) -> str:
-    """Emit a full product, shifted right by `shift` and truncated to `bits`."""
-    narrow = body.vector(f"i{bits}") if is_vector else f"i{bits}"
-    wide = body.vector(f"i{2 * bits}") if is_vector else f"i{2 * bits}"
-    x, y = (body.fresh(f"zext {narrow} {value} to {wide}") for value in (a, b))
-    product = body.fresh(f"mul nuw {wide} {x}, {y}")
-    amount = f"splat (i{2 * bits} {shift})" if is_vector else str(shift)
-    high = body.fresh(f"lshr {wide} {product}, {amount}")
-    return body.fresh(f"trunc {wide} {high} to {narrow}")
-
-
-def _mul_hi(body: BodyEmitter, op: Op) -> None:
-    (result,) = op.results
-    varying = body.is_varying(result)
-    a, b = (body.get(operand, varying=varying) for operand in op.operands)
-    bits = result.type.bits
-    body.names[result] = _wide_product(body, a, b, bits, varying and body.lanes > 1, bits)
-
-
-def _mul_wide(body: BodyEmitter, op: Op) -> None:
-    (result,) = op.results
-    varying = body.is_varying(result)
-    narrow = body.vector("i32") if varying else "i32"
-    wide = body.vector("i64") if varying else "i64"
-    x, y = (
-        body.fresh(f"zext {narrow} {body.get(operand, varying=varying)} to {wide}")
-        for operand in op.operands
-    )
-    body.names[result] = body.fresh(f"mul nuw {wide} {x}, {y}")
-
-
-def _madd52(half: str) -> Rule:
-    def rule(body: BodyEmitter, op: Op) -> None:
-        (result,) = op.results
-        varying = body.is_varying(result)
-        type_ = body.type_of(result)
-        c, a, b = (body.get(operand, varying=varying) for operand in op.operands)
-        if body.module.ifma and varying:
-            name = f"@llvm.x86.avx512.vpmadd52{half}.uq.512"
-            body.module.declare(f"{type_} {name}({type_}, {type_}, {type_})")
-            body.names[result] = body.fresh(
-                f"call {type_} {name}({type_} {c}, {type_} {a}, {type_} {b})"
-            )
-            return
-        is_vector = varying and body.lanes > 1
-        low = f"splat (i64 {(1 << 52) - 1})" if is_vector else str((1 << 52) - 1)
-        x, y = (body.fresh(f"and {type_} {value}, {low}") for value in (a, b))
-        if half == "h":
-            part = _wide_product(body, x, y, 64, is_vector, 52)
-        else:
-            part = body.fresh(f"and {type_} {body.fresh(f'mul {type_} {x}, {y}')}, {low}")
-        body.names[result] = body.fresh(f"add {type_} {c}, {part}")
-
-    return rule
-
-
-def _carry(operation: str, *, multiply: str = "", carry_in: bool, carry_out: bool) -> Rule:
-    """Make a carry rule by `uadd.with.overflow`, chains of which LLVM turns into add and adc."""
-
-    def rule(body: BodyEmitter, op: Op) -> None:
-        varying = any(body.is_varying(result) for result in op.results)
-        type_ = body.type_of(op.results[0], varying=varying)
-        boolean = body.vector("i1") if varying else "i1"
-        operands = [body.get(operand, varying=varying) for operand in op.operands]
-        bits = op.results[0].type.bits
-        is_vector = varying and body.lanes > 1
-        if multiply:
-            a, b, *operands = operands
-            if multiply == "lo":
-                a = body.fresh(f"mul {type_} {a}, {b}")
-            else:
-                a = _wide_product(body, a, b, bits, is_vector, bits)
-        else:
-            a, *operands = operands
-        b, *addends = operands
-        total, overflow = _overflow(body, operation, type_, boolean, a, b)
-        if carry_in:
-            extended = body.fresh(f"zext {boolean} {addends[0]} to {type_}")
-            total, carry_overflow = _overflow(body, operation, type_, boolean, total, extended)
-            overflow = body.fresh(f"or {boolean} {overflow}, {carry_overflow}")
-        body.names[op.results[0]] = total
-        if carry_out:
-            body.names[op.results[1]] = overflow
-
-    return rule
-
-
-def _overflow(
-    body: BodyEmitter, operation: str, type_: str, boolean: str, a: str, b: str
-) -> tuple[str, str]:
-    name = f"@llvm.u{operation}.with.overflow.{mangled(type_)}"
-    pair = f"{{ {type_}, {boolean} }}"
-    body.module.declare(f"{pair} {name}({type_}, {type_})")
-    result_pair = body.fresh(f"call {pair} {name}({type_} {a}, {type_} {b})")
-    total = body.fresh(f"extractvalue {pair} {result_pair}, 0")
-    return total, body.fresh(f"extractvalue {pair} {result_pair}, 1")
-
-
 def _convert(body: BodyEmitter, op: Op) -> None:
     (result,), (a,) = op.results, op.operands
     source, target = a.type, result.type
@@ -456,11 +351,7 @@ RULES: dict[str, Rule] = {
     "not": _not,
     "shl": _shift(_LEFT_SHIFTS),
     "shr": _shift(_LOGICAL),
-    "mul_hi": _mul_hi,
-    "mul_wide": _mul_wide,
     "dot4": _dot4,
-    "madd52_lo": _madd52("l"),
-    "madd52_hi": _madd52("h"),
     "eq": _compare({"unsigned": "eq", "signed": "eq", "bool": "eq", "float": "oeq"}),
     "ne": _compare({"unsigned": "ne", "signed": "ne", "bool": "ne", "float": "une"}),
     "lt": _compare({"unsigned": "ult", "signed": "slt", "float": "olt"}),
@@ -469,17 +360,6 @@ RULES: dict[str, Rule] = {
     "clz": _intrinsic({"unsigned": "llvm.ctlz"}, "i1 false"),
     "ctz": _intrinsic({"unsigned": "llvm.cttz"}, "i1 false"),
     "popcount": _intrinsic({"unsigned": "llvm.ctpop"}),
-    "add_cc": _carry("add", carry_in=False, carry_out=True),
-    "addc_cc": _carry("add", carry_in=True, carry_out=True),
-    "addc": _carry("add", carry_in=True, carry_out=False),
-    "sub_cc": _carry("sub", carry_in=False, carry_out=True),
-    "subc_cc": _carry("sub", carry_in=True, carry_out=True),
-    "subc": _carry("sub", carry_in=True, carry_out=False),
-    "mad_lo_cc": _carry("add", multiply="lo", carry_in=False, carry_out=True),
-    "madc_lo_cc": _carry("add", multiply="lo", carry_in=True, carry_out=True),
-    "mad_hi_cc": _carry("add", multiply="hi", carry_in=False, carry_out=True),
-    "madc_hi_cc": _carry("add", multiply="hi", carry_in=True, carry_out=True),
-    "madc_hi": _carry("add", multiply="hi", carry_in=True, carry_out=False),
     "convert": _convert,
     "bitcast": _bitcast,
     "unpack_f16_low": _unpack_f16(high=False),
@@ -491,4 +371,5 @@ RULES: dict[str, Rule] = {
     "barrier": _barrier,
     "print": _emit_nothing,
     "assert": _emit_nothing,
+    **LONG_INTEGERS,
 }

@@ -33,3 +33,11 @@ def constant_text(number: int | float | bool, type_: Type) -> str:
         # LLVM writes both float widths as the bits of a double.
         return f"0x{struct.unpack('<Q', struct.pack('<d', float(number)))[0]:016X}"
     return str(int(number))
+
+
+def mangled(kind: str) -> str:
+    """Return the suffix of an intrinsic's name for one type."""
+    if kind.startswith("<"):
+        count, _, element = kind[1:-1].partition(" x ")
+        return f"v{count}{mangled(element)}"
+    return {"float": "f32", "double": "f64", "ptr": "p0"}.get(kind, kind)
