@@ -10,12 +10,14 @@ from quod.curve.group import Group
 from quod.curve.pairing.products import final_kernel, miller_kernel
 from quod.curve.weierstrass.membership import curve_check
 from quod.curve.weierstrass.point_kernels import curve_multiply, curve_normalise
-from quod.device.protocol import HostDevice
+from quod.device.protocol import HostDevice, lanes_for
 from quod.device.runtime.background import Background
 
 _THREADS = 2
 # The number of pairs that depend only on A and B, which are verified first.
 _PAIRS = 2
+# The points of a proof, of whose multiples there are as few.
+_POINTS = 3
 
 
 def compile_checks(device: HostDevice, curve: str, groups: tuple[Group, Group]) -> None:
@@ -26,18 +28,18 @@ def compile_checks(device: HostDevice, curve: str, groups: tuple[Group, Group]) 
     if device.threads == 1:
         return
     g1, g2 = groups
-    scalar_words = g1.scalars.bytes // 8
-    loops, _ = miller_kernel(device, _PAIRS)
+    scalar_words, few = g1.scalars.bytes // 8, lanes_for(device, _POINTS)
+    loops, loop_lanes, _ = miller_kernel(device, _PAIRS)
     final, final_lanes = final_kernel(device)
     background = Background("quod-ahead", _THREADS)
     for definition, lanes, static in (
-        (loops, None, {"curve": curve}),
+        (loops, loop_lanes, {"curve": curve}),
         (final, final_lanes, {"curve": curve}),
-        (curve_multiply, None, {"group": g2, "scalar_words": scalar_words}),
-        (curve_check, None, {"group": g2, "subgroup": True}),
-        (curve_normalise, None, {"group": g2}),
-        (curve_multiply, None, {"group": g1, "scalar_words": scalar_words}),
-        (curve_normalise, None, {"group": g1}),
+        (curve_multiply, few, {"group": g2, "scalar_words": scalar_words}),
+        (curve_check, few, {"group": g2, "subgroup": True}),
+        (curve_normalise, few, {"group": g2}),
+        (curve_multiply, few, {"group": g1, "scalar_words": scalar_words}),
+        (curve_normalise, few, {"group": g1}),
     ):
         if not device.has(definition, lanes=lanes, **static):
             background.begin(

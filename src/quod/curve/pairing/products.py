@@ -4,7 +4,7 @@ Points must be on the curve and in their subgroups of order r, which is not chec
 is a CPU or an NVIDIA GPU: WebGPU drivers inline all functions, and take minutes to compile a
 pairing that a CPU computes in milliseconds. On CPUs with IFMA, the lanes of a vector share
 each pairing if there are few (`quod.curve.pairing.subgroup_miller_loop`), which takes a third of
-the time.
+the time of eight Miller functions that are computed one per lane.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from quod.curve.pairing.miller_loop import MillerLoop
 from quod.curve.pairing.subgroup_miller_loop import miller_loops_by_lanes, pairing_final_by_lanes
 from quod.curve.parameters import Fq2Element, G1Point, G2Point, PairingCurve
 from quod.device.discovery import DeviceChoice, resolve_device
-from quod.device.protocol import AnyDevice, in_host_memory
+from quod.device.protocol import AnyDevice, lanes_for
 from quod.device.runtime.sentinel import not_written, unwritten
 from quod.errors import DeviceError, InputError
 from quod.field.array import canonical, to_integers
@@ -40,10 +40,6 @@ Pair = tuple[G1Point, G2Point]
 
 ONE: Fq12Integers = (((1, 0), (0, 0), (0, 0)), ((0, 0), (0, 0), (0, 0)))
 """1 in Fq12."""
-
-# With at most this many Miller functions per thread, the lanes of a vector share each of them. One
-# shared by eight lanes takes a third of the time of eight computed one per lane.
-_FEW_A_THREAD = 2
 
 
 @kernel
@@ -66,11 +62,12 @@ def pairing_final(
     power_of_product(loop.tower, loop.curve, n, values, out)
 
 
-def miller_kernel(device: AnyDevice, count: int) -> tuple[KernelDefinition, int]:
-    """Return the kernel for `count` Miller functions, and the number of its workgroups."""
-    if _has_lanes(device) and in_host_memory(device) and count <= _FEW_A_THREAD * device.threads:
-        return miller_loops_by_lanes, count
-    return miller_loops, -(-count // device.lanes)
+def miller_kernel(device: AnyDevice, count: int) -> tuple[KernelDefinition, int, int]:
+    """Return the kernel for `count` Miller functions, its lanes and its workgroups."""
+    lanes = lanes_for(device, count)
+    if lanes == 1 and _has_lanes(device):
+        return miller_loops_by_lanes, device.lanes, count
+    return miller_loops, lanes, -(-count // lanes)
 
 
 def final_kernel(device: AnyDevice) -> tuple[KernelDefinition, int]:
@@ -119,8 +116,8 @@ def miller_words(device: AnyDevice, curve: PairingCurve, p: Words, q: Words) -> 
         raise ValueError(f"pairs of {curve.name} do not have shapes {p.shape} and {q.shape}")
     values = unwritten(count, 12, words)
     arrays = (np.ascontiguousarray(p), np.ascontiguousarray(q))
-    definition, workgroups = miller_kernel(device, count)
-    loops = device.compile(definition, curve=curve.name)
+    definition, lanes, workgroups = miller_kernel(device, count)
+    loops = device.compile(definition, lanes=lanes, curve=curve.name)
     device.launch(loops, workgroups, count, *arrays, values)
     # The sentinel of unwritten values is above the modulus, so this check detects it too.
     if not canonical(curve.fq, values).all() or not values.any(axis=(1, 2)).all():

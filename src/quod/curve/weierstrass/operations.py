@@ -25,7 +25,7 @@ from quod.curve.weierstrass.membership import (
     curve_check,
     find_finite,
 )
-from quod.device.protocol import AnyDevice, in_host_memory
+from quod.device.protocol import AnyDevice, in_host_memory, lanes_for
 from quod.device.runtime.sentinel import check_written, not_written, unwritten
 from quod.errors import InputError
 from quod.field.array import Words, canonical
@@ -61,7 +61,7 @@ def negate(device: AnyDevice, group: Group, points: Words) -> Words:
     """-points[i]."""
     points = _points(group, points)
     out = unwritten(*points.shape)
-    _launch(device, device.compile(kernels.curve_negate, group=group), len(points), points, out)
+    _launch(device, kernels.curve_negate, len(points), points, out, group=group)
     check_written(device, "negated points", out)
     return out
 
@@ -136,10 +136,9 @@ def normalise_within(
         return out
     # At least one instance per lane; with more points, _SHARING points share an inversion.
     instances = min(count, max(device.resident_lanes, count // _SHARING))
-    kernel = device.compile(kernels.curve_normalise, group=group)
-    device.launch(
-        kernel, -(-instances // device.lanes), instances, count, extended, prefixes, out
-    )  # fmt: skip
+    lanes = lanes_for(device, count)
+    kernel = device.compile(kernels.curve_normalise, lanes=lanes, group=group)
+    device.launch(kernel, -(-instances // lanes), instances, count, extended, prefixes, out)
     check_written(device, "affine points", out)
     return out
 
@@ -158,7 +157,7 @@ def is_finite(device: AnyDevice, group: Group, points: Words) -> NDArray[np.bool
     # The kernel writes the OR of all words of a point, so 1, the initial value, is a rare result.
     # Points with that result are computed again here, to detect results that were not written.
     word_ors = np.ones(len(points), np.uint32)
-    _launch(device, device.compile(find_finite, group=group), len(points), points, word_ors)
+    _launch(device, find_finite, len(points), points, word_ors, group=group)
     recomputed = points[word_ors == 1].reshape(-1, 2 * group.point_words)
     if (np.bitwise_or.reduce(recomputed, axis=1) != 1).any():
         raise not_written(device, "which points are finite")
@@ -201,8 +200,7 @@ def _check(device: AnyDevice, group: Group, points: Words, *, subgroup: bool) ->
     """Return a code for each point: `ON_CURVE`, `OFF_CURVE` or `OUTSIDE_SUBGROUP`."""
     points = _points(group, points)
     answers = unwritten(len(points), 1)
-    kernel = device.compile(curve_check, group=group, subgroup=subgroup)
-    _launch(device, kernel, len(points), points, answers)
+    _launch(device, curve_check, len(points), points, answers, group=group, subgroup=subgroup)
     # Every code must have been written, including the code 0 of valid points.
     codes: Words = answers[:, 0]
     if (codes > OUTSIDE_SUBGROUP).any():
@@ -228,11 +226,15 @@ def _extended(
 ) -> Words:
     """Run a kernel that writes `count` extended points, and return them as affine points."""
     results = unwritten(count, 4 * group.field.words)
-    kernel = device.compile(definition, group=group, **static)
-    _launch(device, kernel, count, *arrays, results)
+    _launch(device, definition, count, *arrays, results, group=group, **static)
     check_written(device, "points", results)
     return normalise(device, group, results)
 
 
-def _launch(device: AnyDevice, kernel: Any, count: int, *arrays: Words) -> None:
-    device.launch(kernel, -(-count // device.lanes), count, *arrays)
+def _launch(
+    device: AnyDevice, definition: KernelDefinition, count: int, *arrays: Words, **static: Any
+) -> None:
+    """Run a kernel with one instance for each of `count` points."""
+    lanes = lanes_for(device, count)
+    kernel = device.compile(definition, lanes=lanes, **static)
+    device.launch(kernel, -(-count // lanes), count, *arrays)
