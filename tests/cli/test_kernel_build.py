@@ -81,11 +81,11 @@ def test_cubins_and_their_manifest(tmp_path: Path, capsys: pytest.CaptureFixture
         assert len(list((out / arch).iterdir())) == 3
         # What a device finds.
         shipped = PrebuiltKernels(out, arch)
-        taken = shipped.traced(saxpy, ptx_machine(arch=arch), {})
+        taken = shipped.find_untraced(saxpy, ptx_machine(arch=arch), {})
         assert taken is not None
         assert taken.code == code == shipped.code_of(taken.facts.digest)
         assert taken.facts.entry == "quod_saxpy"
-        assert shipped.traced(saxpy, ptx_machine(64, arch), {}) is None
+        assert shipped.find_untraced(saxpy, ptx_machine(64, arch), {}) is None
     assert not [path for path in tmp_path.iterdir() if path.name not in ("kernels", "cache")]
 
 
