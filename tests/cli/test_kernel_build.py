@@ -19,7 +19,7 @@ from quod.cli.kernel import build as kernel_build
 from quod.codegen import emit
 from quod.codegen.ptx import emitter
 from quod.codegen.ptx.assembler import AssemblerMissing, AssemblyError, assembler_version
-from quod.codegen.ptx.machine import architecture_of, ptx_machine
+from quod.codegen.ptx.machine import architecture_name, ptx_machine
 from quod.device.cache import sources
 from quod.device.cache.compiled_code import text_digest
 from quod.device.cuda.prebuilt import Entry, PrebuiltKernels
@@ -81,11 +81,11 @@ def test_cubins_and_their_manifest(tmp_path: Path, capsys: pytest.CaptureFixture
         assert len(list((out / arch).iterdir())) == 3
         # What a device finds.
         shipped = PrebuiltKernels(out, arch)
-        taken = shipped.traced(saxpy, ptx_machine(arch=arch), {})
+        taken = shipped.find_untraced(saxpy, ptx_machine(arch=arch), {})
         assert taken is not None
         assert taken.code == code == shipped.code_of(taken.facts.digest)
         assert taken.facts.entry == "quod_saxpy"
-        assert shipped.traced(saxpy, ptx_machine(64, arch), {}) is None
+        assert shipped.find_untraced(saxpy, ptx_machine(64, arch), {}) is None
     assert not [path for path in tmp_path.iterdir() if path.name not in ("kernels", "cache")]
 
 
@@ -145,7 +145,7 @@ def test_no_folder_if_no_kernel_was_built(tmp_path: Path) -> None:
 
 def test_built_architectures_match_device_capabilities() -> None:
     capabilities = ((8, 0), (8, 9), (9, 0), (10, 0), (12, 0))
-    assert tuple(architecture_of(*each) for each in capabilities) == kernel_build.ARCHITECTURES
+    assert tuple(architecture_name(*each) for each in capabilities) == kernel_build.ARCHITECTURES
 
 
 def test_all_skips_cpu_only_kernels(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

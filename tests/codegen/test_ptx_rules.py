@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.facts import Facts, power_of_two
-from quod.codegen.ptx.machine import ARCHITECTURES, architecture_of, ptx_machine
+from quod.codegen.ptx.machine import ARCHITECTURES, architecture_name, ptx_machine
 from quod.codegen.ptx.module import parameter_layout
 from quod.errors import InputError, KernelError
 from quod.kernel import (
@@ -47,7 +47,7 @@ def instructions(text: str) -> list[str]:
 
 @pytest.mark.parametrize("arch", ARCHITECTURES)
 def test_every_architecture_of_the_table_is_one_of_the_assembler(arch: str) -> None:
-    """The version that the table gives is enough, and the one before is not."""
+    """Check that the version in the table is enough for the assembler."""
 
     @kernel
     def copy(k: Builder, x: Pointer[U32], y: Pointer[U32]) -> None:
@@ -59,14 +59,14 @@ def test_every_architecture_of_the_table_is_one_of_the_assembler(arch: str) -> N
     assert assemble(text, arch)[0]
 
 
-def test_the_architecture_of_a_capability() -> None:
-    assert architecture_of(9, 0) == "sm_90a"
-    assert architecture_of(8, 0) == "sm_80"
-    assert architecture_of(8, 8) == "sm_87"
-    assert architecture_of(12, 3) == "sm_121"
-    assert architecture_of(99, 0) == "sm_121"
+def test_architecture_name_of_a_capability() -> None:
+    assert architecture_name(9, 0) == "sm_90a"
+    assert architecture_name(8, 0) == "sm_80"
+    assert architecture_name(8, 8) == "sm_87"
+    assert architecture_name(12, 3) == "sm_121"
+    assert architecture_name(99, 0) == "sm_121"
     with pytest.raises(KernelError, match=r"compute capability 6\.1 is too old; sm_75 is the"):
-        architecture_of(6, 1)
+        architecture_name(6, 1)
 
 
 def test_machines() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import warnings
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import quod
 from quod.cli.kernel import build as kernel_build
 from quod.device.cache import sources
 from quod.device.cache.cache import CacheWarning, CompileCache
@@ -95,11 +97,25 @@ def test_the_folder_in_the_package(
     assert assembled(*opened(None, tmp_path / "cache")) == 0
 
 
+def test_warning_names_the_variable_only_if_it_is_set(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    truncate(manifest_of(folder))
+    monkeypatch.setenv("QUOD_KERNELS", str(folder))
+    with pytest.warns(CacheWarning, match=r"`quod kernel build`, or unset QUOD_KERNELS$"):
+        assert assembled(*opened(None, tmp_path / "cache")) == 1
+    monkeypatch.delenv("QUOD_KERNELS")
+    monkeypatch.setattr("quod.device.cuda.prebuilt._PACKAGE_FOLDER", folder)
+    with pytest.warns(CacheWarning, match=r"`quod kernel build`$"):
+        assert assembled(*opened(None, tmp_path / "other")) == 1
+
+
 def test_prebuilt_kernel_with_equal_text_is_used(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sources, "digest", lambda: "other")
-    with pytest.warns(CacheWarning, match="built from other sources than this version of Quod"):
+    message = rf"are used only where the PTX is the same: Quod {re.escape(quod.__version__)} built"
+    with pytest.warns(CacheWarning, match=message):
         assert assembled(*opened(folder, tmp_path / "cache")) == 0
     # It is in the cache now, and need not be traced.
     monkeypatch.setattr(cuda_compiler, "emit", never)
@@ -180,6 +196,10 @@ def test_a_relative_folder_is_not_used(
 def test_invalid_manifest_fields_are_rejected(folder: Path) -> None:
     (good,) = json.loads(manifest_of(folder).read_text())["kernels"]
     assert Entry.parse(good).document() == good
+    with pytest.raises(ValueError, match=r"an entry of manifest\.json does not match its checksum"):
+        Entry.parse(good | {"size": good["size"] + 1})
+    with pytest.raises(ValueError, match=r"manifest\.json has an invalid entry"):
+        Entry.parse(3)
     for key, value in good.items():
         for other in (None, [], f"{value}x", -1, {}):
             if other != value:

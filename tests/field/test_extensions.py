@@ -159,7 +159,7 @@ REFUSED: dict[str, tuple[FieldSpec, Any, str]] = {
     "too many parts": (
         M31_2,
         ((1, 0, 0), 0, 1),
-        "has 3 int; .* are tuples of 2 int",
+        "has 3 int; .* are int or tuples of 2 int",
     ),
 }
 

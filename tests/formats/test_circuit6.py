@@ -190,8 +190,8 @@ WITNESS = expander.witness_bytes(M31, [[1, 2], [3, 4]], [[5], [6]])
         (b"", ["header", "offset 0", "the count of witnesses needs 8 bytes and 0 are left"]),
         (WITNESS[:55], ["header", "offset 24", "the prime needs 32 bytes"]),
         (changed(WITNESS, 24, b"\0"), ["header", "offset 24", "the prime 0x7fffff00"]),
-        (changed(WITNESS, 0, u64(0)), ["header", "offset 0", "has no inputs"]),
-        (changed(WITNESS, 8, u64(0)), ["header", "offset 8", "has no inputs"]),
+        (changed(WITNESS, 0, u64(0)), ["header", "offset 0", "has no witnesses"]),
+        (changed(WITNESS, 8, u64(0)), ["header", "offset 8", "has no private inputs"]),
         (changed(WITNESS, 0, u64(2**64 - 1)), ["section values", "offset 56", "there are 24"]),
         (WITNESS[:-1], ["section values", "take 24 bytes, and there are 23"]),
         (WITNESS + b"\0", ["section values", "take 24 bytes, and there are 25"]),
@@ -210,9 +210,16 @@ def test_unrepresentable_witnesses_are_not_written(tmp_path: Path) -> None:
     good, none = np.ones((1, 2, 1), np.uint32), np.ones((1, 0, 1), np.uint32)
     for private, public in [
         (good.astype(np.int64), none), (good[0], none), (np.ones((1, 2, 2), np.uint32), none),
-        (good * np.uint32(M31), none), (good, np.ones((2, 0, 1), np.uint32)), (none, none),
+        (good * np.uint32(M31), none),
     ]:  # fmt: skip
         with pytest.raises(InputError):
+            write_circuit6_witness(tmp_path / "w", modulus, private, public)
+    for private, public, message in [
+        (good, np.ones((2, 0, 1), np.uint32), "same number of instances, at least one"),
+        (good[:0], none[:0], "same number of instances, at least one"),
+        (none, good, "private must have at least one input per instance"),
+    ]:
+        with pytest.raises(InputError, match=message):
             write_circuit6_witness(tmp_path / "w", modulus, private, public)
     assert not list(tmp_path.iterdir())
     write_circuit6_witness(tmp_path / "w", modulus, good, none)

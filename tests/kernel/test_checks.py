@@ -154,7 +154,7 @@ def test_invalid_checks_are_rejected() -> None:
 
     in_text = "a text has a kernel value in it, which is no number yet while the kernel is traced; "
     item = in_text + "give the value as an item of its own: k.print('x is', x)"
-    words = "of a field element print *field.to_words(a)"
+    words = "for a field element print *field.to_words(a)"
     for body, message in (
         (element, f"k.print takes texts and kernel values, not an int; {words}"),
         (pointer, f"k.print takes texts and kernel values, not a Value; {words}"),

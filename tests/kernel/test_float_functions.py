@@ -167,24 +167,24 @@ def test_ptx_has_an_instruction_for_powers_of_two() -> None:
 
 
 @kernel
-def normal_powers(k: Builder, x: Pointer[F32], y: Pointer[F32]) -> None:
-    y[k.local_id()] = k.exp2(x[k.local_id()], normal=True)
+def flushed_powers(k: Builder, x: Pointer[F32], y: Pointer[F32]) -> None:
+    y[k.local_id()] = k.exp2(x[k.local_id()], flush_subnormals=True)
 
 
 def test_powers_of_two_without_subnormal_numbers() -> None:
     """One instruction in place of four; elsewhere the function, which has them."""
     powers = np.resize(np.array([0, 1.5, -126, -126.5, -140, -np.inf, np.inf, np.nan]), 32)
     x, machine = powers.astype(np.float32), ptx_machine(32)
-    text = ptx.emit(normal_powers.trace(machine), machine)
+    text = ptx.emit(flushed_powers.trace(machine), machine)
     assert "ex2.approx.ftz.f32" in text
     assert opcodes(sass(assemble(text, "sm_90a")[0]))["FMUL"] == 0
-    interpret(normal_powers.trace(machine), 1, [x, y := np.zeros_like(x)])
+    interpret(flushed_powers.trace(machine), 1, [x, y := np.zeros_like(x)])
     expected = np.exp2(x.astype(np.float64)).astype(np.float32)
     expected[(powers < -126) & np.isfinite(powers)] = 0
     assert np.array_equal(y, expected, equal_nan=True)
     with open_device("emulated:ptx") as device:
         memory = [device.upload(x), device.upload(np.zeros_like(x))]
-        device.launch(device.compile(normal_powers, lanes=32), 1, *memory)
+        device.launch(device.compile(flushed_powers, lanes=32), 1, *memory)
         device.download(memory[1], y)
     assert np.array_equal(y, expected, equal_nan=True)
 

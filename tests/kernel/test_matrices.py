@@ -353,7 +353,8 @@ def test_operands_that_are_refused() -> None:
         (few_words, TraceError, "an instance has 4 values of A, not 2"),
         (
             other_type, TraceError,
-            "k.mma multiplies f16, bf16, f32, i8, and e4m3 or e5m2 by either, not u32",
+            "k.mma multiplies f16, bf16, f32, i8, e4m3 or e5m2 by the same type, or e4m3 by e5m2 "
+            "in either order, not u32",
         ),
         (numbers, TraceError, of_type),
         (

@@ -379,7 +379,7 @@ def test_select_of_numbers() -> None:
     refuses(
         numbers,
         TraceError,
-        "select needs at least one kernel value to know its type; of field elements and points "
+        "select needs at least one kernel value to know its type; for field elements and points "
         "write field.select(...) or points.select(...)",
     )
 

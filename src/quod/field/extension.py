@@ -327,7 +327,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         if self.modulus.words == 1:
             # Reducing a doubled coefficient to a word takes as long as a product.
             return self._inlined_sums([[(a, a)] for a in elements])
-        if self.extension.is_quadratic and self.modulus.bits > 64:
+        if self.extension.adjoins_square_root and self.modulus.bits > 64:
             return self._quadratic_squares(elements)
         forms = _square_forms(self.extension)
         sums = [terms for a in map(self.fit, elements) for terms in self._terms(forms, a, a)]
@@ -364,7 +364,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
 
     def norm(self, a: ExtensionElement) -> Element:
         """Return the product of a and its conjugates, an element of the prime field."""
-        if self.extension.is_quadratic:
+        if self.extension.adjoins_square_root:
             self._check_own(a)
             c0, c1 = a.coefficients
             scaled = self._weighted(c1, -self._beta)
@@ -400,7 +400,11 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
 
     def inverse(self, a: ExtensionElement) -> ExtensionElement:
         other_conjugates = self._other_conjugates(a)
-        norm = self.norm(a) if self.extension.is_quadratic else self._norm_by(a, other_conjugates)
+        norm = (
+            self.norm(a)
+            if self.extension.adjoins_square_root
+            else self._norm_by(a, other_conjugates)
+        )
         return self.scale(other_conjugates, self.base.inverse(norm))
 
     # --- bounds

@@ -17,7 +17,7 @@ from quod.field.moduli import Modulus
 from quod.frozen import frozen
 
 Coefficient: TypeAlias = "int | tuple[int, ...]"
-"""An element of K: an integer, or a tuple of integers if K is an extension."""
+"""An element of K: an int, or a tuple of int if K is an extension, where an int is embedded."""
 
 MAX_DEGREE = 16
 """The highest degree over the prime field; a product takes degree**2 products of coefficients."""
@@ -30,7 +30,7 @@ class Extension:
     name: used in messages.
     base: K.
     polynomial: the coefficients of f, constant term first: int, or tuples of int if K is an
-        extension.
+        extension, where an int is an element of the prime field.
 
     Raises InputError unless f is monic and irreducible, of degree 2 or more, and the degree over
     the prime field is at most 16.
@@ -66,7 +66,7 @@ class Extension:
             raise InputError(
                 f"the polynomial of {self.name} is not monic; divide it by its last coefficient"
             )
-        # Imported only for new extensions; the named ones are not tested here.
+        # Imported here, as Quod's own extensions skip this test.
         from quod.field.plain_extension import is_irreducible
 
         if not is_irreducible(self):
@@ -114,7 +114,7 @@ class Extension:
     def _checked(self, polynomial: object) -> tuple[Coefficient, ...]:
         """Return the coefficients centred between -p/2 and p/2; raise InputError if invalid."""
         size = self.base.degree
-        kind = "int" if size == 1 else f"tuples of {size} int"
+        kind = "int" if size == 1 else f"int or tuples of {size} int"
         if not isinstance(polynomial, Sequence) or isinstance(polynomial, str | bytes):
             raise InputError(
                 f"the polynomial of {self.name} must be a tuple of coefficients ({kind}), not "
@@ -174,8 +174,8 @@ class Extension:
         return -first if isinstance(first, int) and not any(middle) else None
 
     @property
-    def is_quadratic(self) -> bool:
-        """True if a square root is adjoined to a prime field."""
+    def adjoins_square_root(self) -> bool:
+        """True for a polynomial x^2 - a over a prime field."""
         return self.degree == 2 and self.non_residue is not None
 
 

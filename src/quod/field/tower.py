@@ -120,7 +120,7 @@ class TowerField(Fq12Arithmetic[Fq12]):
     power_name = "fq12.cyclotomic_power"
 
     def __init__(self, k: Builder, spec: Extension, xi: tuple[int, int]) -> None:
-        if not spec.is_quadratic:
+        if not spec.adjoins_square_root:
             raise ValueError("a tower of degree 12 needs a quadratic extension")
         self.k = k
         self.spec = spec

@@ -107,7 +107,7 @@ class _BellmanKey(ABC):
     @classmethod
     @abstractmethod
     def parse(cls, data: memoryview, name: str) -> Self:
-        """Read bytes as `open` reads a file; errors call their source `name`."""
+        """Read bytes as `open` reads a file; `name` stands for the path in errors."""
 
 
 @frozen(eq=False)

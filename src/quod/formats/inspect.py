@@ -54,7 +54,7 @@ def contents(path: Path) -> memoryview:
 
 
 def describe_bytes(data: memoryview, name: str) -> dict[str, object]:
-    """Describe bytes in memory as `describe` does; errors call their source `name`."""
+    """Describe bytes in memory as `describe` does; `name` stands for the path in errors."""
     kind = bytes(data[:4]).decode("latin-1")
     if kind in _BINARY:
         version, reader = _BINARY[kind]

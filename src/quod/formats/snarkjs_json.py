@@ -210,7 +210,7 @@ def read_verification_key(path: Path) -> VerifyingKeyJson:
 
 
 def parse_proof(data: bytes | str, *, curve: str | None = None, name: str = "proof") -> ProofJson:
-    """Parse the text of a proof.json; errors call its source `name`.
+    """Parse the text of a proof.json; `name` stands for the path in errors.
 
     `curve` is the curve of the verifying key. Some provers (rapidsnark) do not name it in the
     proof; without a curve from either source a proof cannot be read. Raises `InputError`, and

@@ -64,7 +64,7 @@ def read_json(path: Path, kind: JsonKind) -> bytes:
 def parse_json(
     data: bytes | str, name: str, kind: JsonKind, *, integer: Callable[[str], Any] | None = None
 ) -> Any:
-    """Parse a document; errors call its source `name`.
+    """Parse a document; `name` stands for the path in errors.
 
     `integer` converts the digits of an integer without quotes; the default is an int of at most 20
     digits. Raises `InputError` for any text that is not strict JSON.

@@ -117,11 +117,12 @@ class Witness:
         section = file.section(2, "values")
         start = section.offset
         values = section.words(len(header), field.words, what="the values")
-        bad = first_at_or_above(values, field)
-        if bad is not None:
+        bad_index = first_at_or_above(values, field)
+        if bad_index is not None:
             section.fail(
-                f"value {bad} is not below the prime of {header.curve}; make the witness again",
-                start + bad * field.bytes,
+                f"value {bad_index} is not below the prime of {header.curve}; "
+                "make the witness again",
+                start + bad_index * field.bytes,
             )
         # Not cls, because a subclass has witnesses that do not come from files.
         return Witness(file.path, header.curve, values, file.size)
@@ -154,9 +155,9 @@ def write_wtns(path: Path, curve: str, values: Words) -> None:
         raise InputError(f"values must be uint32 of shape (n, {fr.words})")
     if not len(values) or values[0, 0] != 1 or values[0, 1:].any():
         raise InputError("the first value must be 1")
-    bad = first_at_or_above(values, fr)
-    if bad is not None:
-        raise InputError(f"value {bad} is not below the prime of {curve}")
+    bad_index = first_at_or_above(values, fr)
+    if bad_index is not None:
+        raise InputError(f"value {bad_index} is not below the prime of {curve}")
     header = _header(fr, len(values))
     write_iden3(path, KIND, VERSION, [(1, header), (2, [values])], private=True)
 

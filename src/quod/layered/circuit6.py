@@ -1,13 +1,14 @@
 """Conversion between layered circuits and `CIRCUIT6`, the files of Expander's compiler.
 
 `CIRCUIT6` is the magic number of these files. They are flattened as Expander does when it loads
-them: nested segments are expanded, every layer has at least two values, and a layer of copies
-precedes a layer that multiplies inputs, so that one claim about the inputs is left instead of two.
+them: nested segments are expanded, and every layer has at least two values. If the first layer
+multiplies inputs, a relay layer that copies the inputs precedes it, so that one claim about the
+inputs remains instead of two. Each gate with a random coefficient has a separate challenge in every
+copy of its segment.
 
 There are two differences. Unused inputs stay, so a witness has as many inputs as the file says;
 Expander as of March 2026 drops the unused inputs of highest index and renumbers the intermediate
-values. And each gate with a random coefficient, in every copy of its segment, has a separate
-challenge from the extension field; Expander's are from the circuit's field.
+values. And challenges are from the extension field; Expander's are from the circuit's field.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from quod.errors import InputError
 from quod.field.moduli import Modulus
 from quod.formats.circuit6.fields import Circuit6Field, field_of
 from quod.formats.circuit6.file import Circuit6, Circuit6Segment
-from quod.formats.circuit6.gates import ELEMENT, PUBLIC, RANDOM, Circuit6Gates, no_gates
+from quod.formats.circuit6.gates import ELEMENT, PUBLIC, RANDOM, Circuit6Gates
 from quod.formats.circuit6.gates import KINDS as FILE_KINDS
+from quod.formats.circuit6.gates import no_gates as no_file_gates
 from quod.formats.iden3 import Words
 from quod.layered.circuit import (
     KINDS,
@@ -54,7 +56,7 @@ def from_circuit6(
 ) -> LayeredCircuit:
     """Flatten a file into a layered circuit.
 
-    relay: whether a layer of copies precedes a layer that multiplies inputs.
+    relay: whether a layer that copies the inputs precedes a first layer that multiplies inputs.
     max_gates: the limit on gates, and on copies of segments.
     InputError beyond the limit, for a field of two elements, and for a circuit without an output
     that must be zero, which proves nothing.
@@ -90,7 +92,7 @@ class _Flattening:
         self._has_gates = [bool(count) for count in gates]
         first = file.layers[0]
         products = file.totals(lambda segment: len(segment.gates["mul"]))[first]
-        self._log_inputs = _log(file.segments[first].inputs)
+        self._log_inputs = _log_size(file.segments[first].inputs)
         self._is_relayed = relay and products > 0
         relay_gates = 1 << self._log_inputs if self._is_relayed else 0
         copies = file.totals(lambda segment: 1)
@@ -118,7 +120,7 @@ class _Flattening:
         )  # fmt: skip
 
     def _relay_layer(self, log_size: int) -> Layer:
-        """Return a layer that copies the layer below."""
+        """Return a layer that copies its inputs."""
         wires = np.arange(1 << log_size, dtype=np.uint32)
         gates = {kind: _no_gates(kind) for kind in KINDS}
         ones = np.full(1 << log_size, self._coefficient_index(1), np.uint32)
@@ -145,38 +147,43 @@ class _Flattening:
                     heapq.heappush(pending, self._ranks[child.segment])
                 pair = _all_sums(inputs, child.inputs), _all_sums(outputs, child.outputs)
                 placements[child.segment].append(pair)
-            self._gates(segment, inputs, outputs, parts)
+            self._append_gates(segment, inputs, outputs, parts)
         gates = {kind: _joined(kind, parts[kind]) for kind in KINDS}
-        return Layer(_log(self._file.segments[root].outputs), gates)
+        return Layer(_log_size(self._file.segments[root].outputs), gates)
 
-    def _gates(
+    def _append_gates(
         self, segment: Circuit6Segment, inputs: Offsets, outputs: Offsets,
         parts: dict[str, list[Gates]],
     ) -> None:  # fmt: skip
         """Append the gates of all copies of a segment to `parts`, by kind."""
-        for kind, kind_gates in segment.gates.items():
-            if not len(kind_gates):
+        for file_kind, file_gates in segment.gates.items():
+            if not len(file_gates):
                 continue
-            indices = self._coefficient_indices(kind_gates)
+            indices = self._coefficient_indices(file_gates)
             copied_inputs = [
-                _all_sums(inputs, column).astype(np.uint32) for column in kind_gates.inputs
+                _all_sums(inputs, column).astype(np.uint32) for column in file_gates.inputs
             ]
-            output = _all_sums(outputs, kind_gates.output).astype(np.uint32)
+            output = _all_sums(outputs, file_gates.output).astype(np.uint32)
             coefficient = np.tile(indices, len(outputs))
-            random_gates = np.flatnonzero(np.tile(kind_gates.tag == RANDOM, len(outputs)))
+            random_gates = np.flatnonzero(np.tile(file_gates.tag == RANDOM, len(outputs)))
             for index in random_gates.tolist():
                 coefficient[index] = self._coefficient_index(Random(self._randoms))
                 self._randoms += 1
-            exponent = np.tile(kind_gates.exponent, len(outputs))
-            masks = {_KIND_BY_FILE_KIND[kind]: slice(None)} if kind in _KIND_BY_FILE_KIND else {
-                name: exponent == power for name, power in _EXPONENTS.items()
-            }  # fmt: skip
-            for name, mask in masks.items():
+            exponent = np.tile(file_gates.exponent, len(outputs))
+            masks = (
+                {_KIND_BY_FILE_KIND[file_kind]: slice(None)}
+                if file_kind in _KIND_BY_FILE_KIND
+                else {kind: exponent == power for kind, power in _EXPONENTS.items()}
+            )
+            for kind, mask in masks.items():
                 columns = tuple(column[mask] for column in copied_inputs)
-                parts[name].append(Gates(output[mask], columns, coefficient[mask]))
+                parts[kind].append(Gates(output[mask], columns, coefficient[mask]))
 
     def _coefficient_indices(self, gates: Circuit6Gates) -> Indices:
-        """Return the indices of one copy's coefficients in the table; 0 for challenges."""
+        """Return the index of each gate's coefficient, with 0 in place of a challenge's.
+
+        Challenges differ between the copies of a segment.
+        """
         indices = np.zeros(len(gates), np.uint32)
         for tag in (ELEMENT, PUBLIC):
             is_tagged = gates.tag == tag
@@ -185,8 +192,8 @@ class _Flattening:
             words = gates.value[is_tagged] if tag == ELEMENT else gates.value[is_tagged][:, :1]
             numbers, number_indices = _distinct(words)
             values = [Public(number) for number in numbers] if tag == PUBLIC else numbers
-            table = np.array([self._coefficient_index(value) for value in values], np.uint32)
-            indices[is_tagged] = table[number_indices]
+            value_indices = [self._coefficient_index(value) for value in values]
+            indices[is_tagged] = np.array(value_indices, np.uint32)[number_indices]
         return indices
 
     def _coefficient_index(self, value: Coefficient) -> int:
@@ -214,7 +221,8 @@ def _all_sums(offsets: Offsets, indices: NDArray[np.unsignedinteger]) -> Offsets
     return np.add.outer(offsets, indices.astype(np.int64)).reshape(-1)
 
 
-def _log(length: int) -> int:
+def _log_size(length: int) -> int:
+    """Return the log2 of a layer's size from a file's length, a power of two; pads short layers."""
     return max(MIN_LOG_SIZE, length.bit_length() - 1)
 
 
@@ -242,7 +250,7 @@ def to_circuit6(circuit: LayeredCircuit) -> Circuit6:
     inputs that multiply, and a challenge that several gates share.
     """
     field = field_of(circuit.field)
-    coefficients = _FileCoefficients(circuit, field)
+    conversion = _GateConversion(circuit, field)
     segments = []
     for number, layer in enumerate(circuit.layers):
         gates = {}
@@ -251,9 +259,9 @@ def to_circuit6(circuit: LayeredCircuit) -> Circuit6:
                 raise InputError(
                     f"layer {number} has {kind} gates, which Expander does not support"
                 )
-        for name in FILE_KINDS:
-            kind = _KIND_BY_FILE_KIND.get(name, "power5")
-            gates[name] = coefficients.gates(name, layer.gates[kind])
+        for file_kind in FILE_KINDS:
+            kind = _KIND_BY_FILE_KIND.get(file_kind, "power5")
+            gates[file_kind] = conversion.convert(file_kind, layer.gates[kind])
         below = 1 << circuit.log_below(number)
         segments.append(Circuit6Segment(below, 1 << layer.log_size, (), gates))
     outputs = 1 << circuit.log_outputs
@@ -261,8 +269,8 @@ def to_circuit6(circuit: LayeredCircuit) -> Circuit6:
     return Circuit6("", field, circuit.public, outputs, circuit.zeros, tuple(segments), layers)
 
 
-class _FileCoefficients:
-    """A circuit's coefficients as a file represents them."""
+class _GateConversion:
+    """The conversion of a circuit's gates to those of a file."""
 
     def __init__(self, circuit: LayeredCircuit, field: Circuit6Field) -> None:
         tags = {int: ELEMENT, Public: PUBLIC, Random: RANDOM}
@@ -274,24 +282,29 @@ class _FileCoefficients:
         ]  # fmt: skip
         data = b"".join(number.to_bytes(4 * field.words, "little") for number in numbers)
         self._values = np.frombuffer(data, "<u4").reshape(-1, field.words).astype(np.uint32)
-        self._used = np.zeros(len(numbers), bool)
+        # The challenges of gates that were already converted.
+        self._is_used = np.zeros(len(numbers), bool)
 
-    def gates(self, kind: str, gates: Gates) -> Circuit6Gates:
-        """Convert the gates of a layer."""
+    def convert(self, file_kind: str, gates: Gates) -> Circuit6Gates:
+        """Convert the gates of one kind in a layer.
+
+        Raises InputError for public inputs that multiply, and for a challenge that two gates share,
+        also across calls.
+        """
         count, indices = len(gates), gates.coefficient
         if not count:
-            return no_gates(kind, self._field)
+            return no_file_gates(file_kind, self._field)
         tag = self._tags[indices]
-        if kind != "const" and (tag == PUBLIC).any():
+        if file_kind != "const" and (tag == PUBLIC).any():
             raise InputError("a public input multiplies a value, which Expander does not support")
         random_coefficients = indices[tag == RANDOM]
         if (
             len(np.unique(random_coefficients)) < len(random_coefficients)
-            or self._used[random_coefficients].any()
+            or self._is_used[random_coefficients].any()
         ):
             raise InputError(
                 "several gates share a random coefficient, which Expander does not support"
             )
-        self._used[random_coefficients] = True
-        exponent = np.full(count, 5 if kind == "uni" else 1, np.uint8)
+        self._is_used[random_coefficients] = True
+        exponent = np.full(count, 5 if file_kind == "uni" else 1, np.uint8)
         return Circuit6Gates(gates.inputs, gates.output, tag, self._values[indices], exponent)

@@ -46,7 +46,7 @@ def product(circuit: PartitionCircuit, matrix: SparseMatrix, values: list[int], 
 
 @pytest.mark.parametrize(
     "circuit",
-    [SMALL, PartitionCircuit.like_porep(12), PartitionCircuit.like_porep(11, bits=90)],
+    [SMALL, PartitionCircuit.like_porep(12), PartitionCircuit.like_porep(11, bit_percent=90)],
     ids=lambda circuit: str(circuit.constraints),
 )
 def test_the_witness_satisfies_the_constraints(circuit: PartitionCircuit) -> None:
@@ -59,15 +59,15 @@ def test_the_witness_satisfies_the_constraints(circuit: PartitionCircuit) -> Non
     for row in {*rows, 0, circuit.constraints - 1}:
         left, right = product(circuit, a, values, row), product(circuit, b, values, row)
         assert left * right % r == product(circuit, c, values, row) % r
-    assert set(b.column.tolist()) <= set(range(WIRES_BEFORE_BLOCKS, circuit.used, B_STRIDE))
-    assert a.column.max() < circuit.used
+    assert set(b.column.tolist()) <= set(range(WIRES_BEFORE_BLOCKS, circuit.used_in_a, B_STRIDE))
+    assert a.column.max() < circuit.used_in_a
     # No value but a full one is anything but a bit, and these are no bits.
     places = [
         (wire - WIRES_BEFORE_BLOCKS) % circuit.width
         for wire in range(WIRES_BEFORE_BLOCKS, circuit.wires)
     ]
     assert all(
-        (values[WIRES_BEFORE_BLOCKS + wire] > 1) == (place < circuit.full)
+        (values[WIRES_BEFORE_BLOCKS + wire] > 1) == (place < circuit.full_wires)
         for wire, place in enumerate(places)
     )
 
@@ -82,9 +82,9 @@ def test_a_whole_partition_has_the_shape_of_poreps() -> None:
     assert (circuit.constraints, circuit.log2_domain) == (130_278_869, 27)
     assert circuit.constraints / circuit.wires == pytest.approx(0.997, abs=1e-3)
     assert circuit.used_in_b / circuit.wires == pytest.approx(0.33, abs=5e-3)
-    assert circuit.full / circuit.width == pytest.approx(0.01, abs=1e-4)
-    denser = PartitionCircuit.like_porep(bits=90)
-    assert denser.full / denser.width == pytest.approx(0.1, abs=1e-4)
+    assert circuit.full_wires / circuit.width == pytest.approx(0.01, abs=1e-4)
+    denser = PartitionCircuit.like_porep(bit_percent=90)
+    assert denser.full_wires / denser.width == pytest.approx(0.1, abs=1e-4)
     h200 = open_device("emulated", memory_budget=int(0.92 * (139 << 30)))
     assert 90 < PartitionMemory(h200, circuit).nbytes / 2**30 < 128
 
@@ -95,6 +95,9 @@ def test_a_whole_partition_has_the_shape_of_poreps() -> None:
         ((100, 25, 3), "a block of 25 wires with 3 full wires"),
         ((100, 24, 4), "with 4 full wires"),
         ((100, 24, 24), "with 24 full wires"),
+        ((100, 12, 3), "with at least 24 wires"),
+        ((100, 24, 0), "at least 3 are full"),
+        ((100, 24, 21), "3 neither full nor quiet"),
         ((0, 24, 3), "0 constraints"),
         ((1 << 30, 24, 3), "1073741824 constraints"),
     ],
@@ -104,10 +107,10 @@ def test_inconsistent_sizes_are_rejected(sizes: tuple[int, int, int], message: s
         PartitionCircuit("bn254", *sizes)
 
 
-@pytest.mark.parametrize(("log2", "bits"), [(8, 99), (28, 99), (12, 49), (12, 100)])
-def test_invalid_partitions_are_rejected(log2: int, bits: int) -> None:
+@pytest.mark.parametrize(("log2", "bit_percent"), [(8, 99), (28, 99), (12, 49), (12, 100)])
+def test_invalid_partitions_are_rejected(log2: int, bit_percent: int) -> None:
     with pytest.raises(InputError, match="of bits is invalid"):
-        PartitionCircuit.like_porep(log2, bits=bits)
+        PartitionCircuit.like_porep(log2, bit_percent=bit_percent)
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -142,16 +145,16 @@ def expected() -> ProvingKey:
 def test_resident_key_matches_the_setup(key: PartitionKey, expected: ProvingKey) -> None:
     zkey, device = expected.zkey, key.device
     bases = key.resident.bases  # type: ignore[attr-defined]
-    in_b = slice(WIRES_BEFORE_BLOCKS, SMALL.used, B_STRIDE)
+    in_b = slice(WIRES_BEFORE_BLOCKS, SMALL.used_in_a, B_STRIDE)
     for name, points in (
-        ("A", zkey.a[: SMALL.used]), ("B1", zkey.b_g1[in_b]), ("B2", zkey.b_g2[in_b]),
+        ("A", zkey.a[: SMALL.used_in_a]), ("B1", zkey.b_g1[in_b]), ("B2", zkey.b_g2[in_b]),
         ("C", zkey.c), ("H", zkey.h),
     ):  # fmt: skip
         downloaded = np.zeros(points.shape, np.uint32)
         device.download(bases[name], downloaded)
         assert (downloaded == points).all(), name
     # The other wires are in no row.
-    assert not zkey.a[SMALL.used :].any()
+    assert not zkey.a[SMALL.used_in_a :].any()
     assert not np.delete(zkey.b_g1, in_b, axis=0).any()
     assert key.digest == expected.digest
 

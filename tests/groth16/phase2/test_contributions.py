@@ -237,20 +237,19 @@ def _delta_of_gamma(sections: Sections) -> None:
     sections[2][-128:] = sections[2][-320:-192]
 
 
-_FIRST = "of the key does not match the circuit and the powers of tau"
+_INITIAL = "differs from the initial key's"
 _DIVIDED = "is not the initial key's c, divided by delta"
-_POWERS = "does not match the powers of tau"
 POINTS: dict[str, tuple[Change, str]] = {
-    "ic": (lambda s: _swap(s[3], 64, 0, 1), f"ic {_FIRST} (section 3, byte 0)"),
-    "coefficients": (_change(4, 4 + 44 + 12, b"\x01"), f"the coefficients {_FIRST}"),
-    "a": (lambda s: _swap(s[5], 64, 0, 3), f"a {_FIRST}"),
-    "b_g1": (lambda s: _swap(s[6], 64, 2, 3), f"b_g1 {_FIRST}"),
-    "b_g2": (lambda s: _swap(s[7], 128, 2, 3), f"b_g2 {_FIRST}"),
+    "ic": (lambda s: _swap(s[3], 64, 0, 1), f"section 3 (ic) {_INITIAL} from byte 0 on"),
+    "coefficients": (_change(4, 4 + 44 + 12, b"\x01"), f"section 4 (coefficients) {_INITIAL}"),
+    "a": (lambda s: _swap(s[5], 64, 0, 3), f"section 5 (a) {_INITIAL}"),
+    "b_g1": (lambda s: _swap(s[6], 64, 2, 3), f"section 6 (b_g1) {_INITIAL}"),
+    "b_g2": (lambda s: _swap(s[7], 128, 2, 3), f"section 7 (b_g2) {_INITIAL}"),
     "c": (lambda s: _swap(s[8], 64, 0, 1), f"c {_DIVIDED}"),
-    "h": (lambda s: _swap(s[9], 64, 30, 31), f"h {_POWERS}, divided by delta"),
+    "h": (lambda s: _swap(s[9], 64, 30, 31), "h does not match the powers of tau, divided by"),
     "off the curve": (_change(9, 64 * 5, b"\x01"), "point 5 of h is not on the curve"),
-    "alpha": (_change(2, -_HEADER_END, _generator_twice()), f"alpha_g1 {_POWERS}"),
-    "gamma": (_gamma_of_delta, f"gamma_g2 {_POWERS}"),
+    "alpha": (_change(2, -_HEADER_END, _generator_twice()), f"alpha_g1 {_INITIAL}"),
+    "gamma": (_gamma_of_delta, f"gamma_g2 {_INITIAL}"),
     "delta": (_change(2, -192, _generator_twice()), "delta_g1 differs from that of contribution 2"),
     "delta in G2": (_delta_of_gamma, "delta_g2 and delta_g1 have different values of delta"),
     "circuit hash": (_change(10, 0, b"\x00\x00"), "contribution 1 is not valid: its transcript"),
@@ -368,7 +367,7 @@ def test_changed_coefficient_counts_are_rejected(
         section[4:] = section[4:-44] if difference < 0 else section[4:] + section[-44:]
 
     said = key_files.refused(_tampered(key_files.last, tmp_path / "bad.zkey", change))
-    assert f"the coefficients {_FIRST} (section 4, byte 0)" in said
+    assert f"section 4 (coefficients) {_INITIAL} from byte 0 on" in said
 
 
 def test_transcripts_are_hashed_once(make: Callable[[str], Made]) -> None:

@@ -283,8 +283,8 @@ def test_verification_by_the_initial_key_resumes(
 @pytest.mark.parametrize(
     ("section", "problem"),
     [
-        (5, "a of the key does not match the circuit and the powers of tau"),
-        (3, "ic of the key does not match the circuit and the powers of tau"),
+        (5, r"section 5 \(a\) differs from the initial key's"),
+        (3, r"section 3 \(ic\) differs from the initial key's"),
         (8, "c is not the initial key's c, divided by delta"),
         (9, "h does not match the powers of tau, divided by delta"),
     ],

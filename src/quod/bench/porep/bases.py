@@ -30,7 +30,7 @@ _CHUNK = 1 << 22
 def counts(circuit: PartitionCircuit) -> dict[str, tuple[int, int]]:
     """Return the group degree and the number of bases of each MSM."""
     return {
-        "A": (1, circuit.used),
+        "A": (1, circuit.used_in_a),
         "B1": (1, circuit.used_in_b),
         "C": (1, circuit.wires - WIRES_BEFORE_BLOCKS),
         "H": (1, 1 << circuit.log2_domain),

@@ -11,8 +11,8 @@ ranges of wires, and so there are three kinds of rows:
 A row has `terms` entries in A: x, and quiet wires, which add nothing. It has one entry in B, and
 only every third wire occurs in B at all. The wires that a row reads follow from its index by a
 multiplication modulo the size of its range, and the rows that read a wire by the inverse. So every
-entry of the matrices has a formula, and so has every sum over a wire's entries of coefficient times
-Lagrange polynomial, from which the key is made.
+entry of the matrices has a formula. The key is made from sums over the entries of a wire, of the
+coefficient times the row's Lagrange polynomial, which have formulas, too.
 """
 
 from __future__ import annotations
@@ -67,9 +67,9 @@ class Permutation:
     def numbered(cls, number: int, size: int) -> Permutation:
         """Return permutation `number` of the indices below `size`.
 
-        Each number has another factor and shift, so that the wires of a row are not related. The
-        factor is the largest number that is coprime to `size` and at most 50 + 7 * number percent
-        of it (or of `_MAX_FACTOR`, if that is less).
+        In large ranges the factor depends on `number`, so that the wires of a row are not related.
+        It is the largest number that is coprime to `size` and at most 50 + 7 * number percent of
+        `size` - 1, or of `_MAX_FACTOR` if that is less.
         """
         factor = max(1, min(size - 1, _MAX_FACTOR) * (50 + 7 * number) // 100)
         while gcd(factor, size) != 1:
@@ -86,21 +86,24 @@ class Permutation:
 class Range:
     """Wires `start` to `start + size - 1` of each block.
 
-    full: whether their values are pseudo-random field elements, rather than bits.
+    is_full: whether their values are pseudo-random field elements, rather than bits.
     """
 
     start: int
     size: int
-    full: bool
+    is_full: bool
 
     @property
     def x(self) -> Permutation:
-        """The permutation of wires x."""
+        """The permutation that maps a row's index in the range to that of its wire x."""
         return Permutation.numbered(1, self.size)
 
     @property
     def y(self) -> Permutation:
-        """The permutation of wires y, among every third wire."""
+        """The permutation that maps a row's index in the range, modulo `size`, to its wire y.
+
+        Wires y are numbered among every third wire of the range.
+        """
         return Permutation.numbered(2, self.size // B_STRIDE)
 
 
@@ -108,8 +111,8 @@ class Range:
 class PartitionCircuit:
     """A circuit of `constraints` rows over a curve's scalar field, in blocks of `width` wires.
 
-    full: the number of wires of a block that are pseudo-random; the others are 0 or 1. `full` and
-        `width` are multiples of 3.
+    full_wires: the number of wires of a block that are pseudo-random; the others are 0 or 1.
+        `full_wires` and `width` are multiples of 3.
     terms: the number of entries of A per row.
     An argument of `quod.groth16.setup.make_key`. Raises InputError for inconsistent sizes.
     """
@@ -117,19 +120,21 @@ class PartitionCircuit:
     curve: str
     constraints: int
     width: int
-    full: int
+    full_wires: int
     terms: int = _TERMS
 
     def __post_init__(self) -> None:
         curve_named(self.curve)
-        min_width = self.full + self.quiet.size + B_STRIDE
+        min_width = self.full_wires + self.quiet.size + B_STRIDE
         if (
-            self.full < B_STRIDE or self.full % B_STRIDE or self.width % B_STRIDE
+            self.full_wires < B_STRIDE or self.full_wires % B_STRIDE or self.width % B_STRIDE
             or self.width < min_width or self.quiet.size < B_STRIDE
         ):  # fmt: skip
             raise InputError(
-                f"a block of {self.width} wires with {self.full} full wires is invalid: both must "
-                "be multiples of 3, and some wires must be left for bits"
+                f"a block of {self.width} wires with {self.full_wires} full wires is invalid: both "
+                f"must be multiples of {B_STRIDE}, with at least {_QUIET_STRIDE * B_STRIDE} wires, "
+                f"of which at least {B_STRIDE} are full and {B_STRIDE} neither full nor quiet; a "
+                f"wire in {_QUIET_STRIDE} is quiet"
             )
         if not 1 <= self.constraints < 1 << 30 or self.width >= 1 << 20 or self.terms < 1:
             raise InputError(
@@ -140,18 +145,25 @@ class PartitionCircuit:
 
     @classmethod
     def like_porep(
-        cls, log2_domain: int = POREP_LOG2_DOMAIN, *, bits: int = 99, curve: str = "bls12_381"
+        cls,
+        log2_domain: int = POREP_LOG2_DOMAIN,
+        *,
+        bit_percent: int = 99,
+        curve: str = "bls12_381",
     ) -> PartitionCircuit:
-        """Build a PoRep partition scaled to a domain; `bits` percent of its values are 0 or 1."""
-        if not 9 <= log2_domain <= 27 or not 50 <= bits <= 99:
+        """Build a PoRep partition scaled to a domain.
+
+        bit_percent: the percentage of values that are 0 or 1.
+        """
+        if not 9 <= log2_domain <= 27 or not 50 <= bit_percent <= 99:
             raise InputError(
-                f"a domain of 2**{log2_domain} with {bits} % of bits is invalid: domains of 2**9 "
-                "to 2**27 with 50 to 99 % of bits are allowed"
+                f"a domain of 2**{log2_domain} with {bit_percent} % of bits is invalid: domains of "
+                "2**9 to 2**27 with 50 to 99 % of bits are allowed"
             )
         constraints = (POREP_CONSTRAINTS << log2_domain) >> POREP_LOG2_DOMAIN
         width = max(_MIN_WIDTH, B_STRIDE * round(constraints * _SHARE_NOT_IN_A / B_STRIDE))
-        full = B_STRIDE * max(1, round(width * (100 - bits) / 100 / B_STRIDE))
-        return cls(curve, constraints, width, full)
+        full_wires = B_STRIDE * max(1, round(width * (100 - bit_percent) / 100 / B_STRIDE))
+        return cls(curve, constraints, width, full_wires)
 
     @property
     def fr(self) -> Modulus:
@@ -178,7 +190,7 @@ class PartitionCircuit:
         return -(-self.constraints // self.width)
 
     @property
-    def used(self) -> int:
+    def used_in_a(self) -> int:
         """The number of wires that A may contain: those up to the last input block."""
         return WIRES_BEFORE_BLOCKS + self.blocks * self.width
 
@@ -195,19 +207,21 @@ class PartitionCircuit:
     @property
     def quiet(self) -> Range:
         """The range of the zero bits."""
-        return Range(self.full, B_STRIDE * (self.width // _QUIET_STRIDE // B_STRIDE), False)
+        size = B_STRIDE * (self.width // _QUIET_STRIDE // B_STRIDE)
+        return Range(self.full_wires, size, False)
 
     @property
     def ranges(self) -> tuple[Range, Range, Range]:
         """The ranges of full, quiet and other wires of a block."""
-        end = self.full + self.quiet.size
-        return Range(0, self.full, True), self.quiet, Range(end, self.width - end, False)
+        end = self.full_wires + self.quiet.size
+        return Range(0, self.full_wires, True), self.quiet, Range(end, self.width - end, False)
 
     @property
     def extras(self) -> tuple[tuple[Permutation, int], ...]:
         """The permutation of quiet wires, and the coefficient, of each further entry of A.
 
-        The coefficients are distinct and longer than a word, as quiet wires are 0 in any case.
+        Quiet wires are 0, so the coefficients are arbitrary: distinct, and longer than a 32-bit
+        word from the second on.
         """
         size = self.quiet.size
         return tuple(
@@ -217,7 +231,10 @@ class PartitionCircuit:
     # --- on the host, for circuits of a few thousand rows
 
     def _rows(self) -> tuple[Indices, Indices, Indices]:
-        """Return per row the first wire of its block, its index in it, and the range's index."""
+        """Return, by row, the first wire of its input block, its index in a block, and its range.
+
+        A range is an index in `ranges`.
+        """
         block, index_in_block = np.divmod(np.arange(self.constraints, dtype=np.int64), self.width)
         return (
             WIRES_BEFORE_BLOCKS + block * self.width,
@@ -259,8 +276,8 @@ class PartitionCircuit:
         """The matrices A, B and C; C has explicit zeros."""
         first, index_in_block, range_index = self._rows()
         x, y = self._operand_wires
-        full = np.array([wire_range.full for wire_range in self.ranges])[range_index]
-        a_entries = [(x, np.where(full, 1, 2))]
+        is_full_row = np.array([wire_range.is_full for wire_range in self.ranges])[range_index]
+        a_entries = [(x, np.where(is_full_row, 1, 2))]
         for permutation, coefficient in self.extras:
             wire = (
                 first
@@ -269,8 +286,8 @@ class PartitionCircuit:
             )
             a_entries.append((wire, np.full(self.constraints, coefficient)))
         out = WIRES_BEFORE_BLOCKS + self.width + np.arange(self.constraints)
-        input_coefficient = np.where(full, 0, 1)
-        output_coefficient = np.where(full, 1, -1)
+        input_coefficient = np.where(is_full_row, 0, 1)
+        output_coefficient = np.where(is_full_row, 1, -1)
         return (
             self._matrix(a_entries),
             self._matrix([(y, np.ones(self.constraints, np.int64))]),
@@ -286,8 +303,8 @@ class PartitionCircuit:
         distinct, inverse = np.unique(values, return_inverse=True)
         r = self.fr.value
         words = integers_to_words(self.fr, [int(value) % r for value in distinct])
-        rows, width = columns.shape
-        starts = np.arange(0, rows * width + 1, width, dtype=np.int64)
+        rows, entries_per_row = columns.shape
+        starts = np.arange(0, rows * entries_per_row + 1, entries_per_row, dtype=np.int64)
         return SparseMatrix(starts, columns.reshape(-1), words[inverse])
 
     def inputs(self, seed: int = 1) -> Words:
@@ -298,9 +315,9 @@ class PartitionCircuit:
         _, _, bits = self.ranges
         values[1] = rng.integers(0, 1 << 16, fr.words)
         block = values[WIRES_BEFORE_BLOCKS:]
-        block[: self.full] = rng.integers(0, 1 << 32, (self.full, fr.words), np.uint32)
+        block[: self.full_wires] = rng.integers(0, 1 << 32, (self.full_wires, fr.words), np.uint32)
         # Values below all moduli: 16 bits for the block's highest words, 0 for the public input's.
-        block[: self.full, -1] >>= 16
+        block[: self.full_wires, -1] >>= 16
         values[1, -1] = 0
         block[bits.start :, 0] = rng.integers(0, 2, bits.size)
         return values
@@ -317,7 +334,7 @@ class PartitionCircuit:
             outputs = values[out : out + rows.stop - rows.start]
             left, right = values[x[rows]], values[y[rows]]
             outputs[:] = left ^ right
-            full_rows = slice(0, min(self.full, len(outputs)))
+            full_rows = slice(0, min(self.full_wires, len(outputs)))
             pairs = (words_to_integers(self.fr, operand[full_rows]) for operand in (left, right))
             products = [a * b % self.fr.value for a, b in zip(*pairs, strict=True)]
             outputs[full_rows] = integers_to_words(self.fr, products)

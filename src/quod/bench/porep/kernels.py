@@ -21,7 +21,7 @@ from quod.kernel.ir.value import Value
 class _IndexRange:
     """The range (full, quiet or bits) of an index in a block, and the parameters of that range.
 
-    full: whether the range has the pseudo-random wires.
+    is_full: whether the range has the pseudo-random wires.
     is_quiet: whether the range has the wires that are always 0.
     start: the first index of the range.
     index_in_range: the index relative to `start`.
@@ -30,7 +30,7 @@ class _IndexRange:
     def __init__(self, k: Builder, circuit: PartitionCircuit, index: Value) -> None:
         self._k, self._circuit, self._index = k, circuit, index
         _, quiet, bits = circuit.ranges
-        self.full, self.is_quiet = (
+        self.is_full, self.is_quiet = (
             index < quiet.start,
             (index >= quiet.start) & (index < bits.start),
         )
@@ -41,7 +41,7 @@ class _IndexRange:
         """Return the argument that belongs to the index's range."""
         k = self._k
         other = k.select(self.is_quiet, k.constant(quiet_value, types.u32), bits_value)
-        selected: Value = k.select(self.full, full_value, other)
+        selected: Value = k.select(self.is_full, full_value, other)
         return selected
 
     def forward(self, name: str) -> Value:
@@ -101,13 +101,13 @@ def partition_wires(
         index_range = _IndexRange(k, circuit, row % circuit.width)
         _, x, y = _operand_wires(circuit, row, index_range)
         out = row + (WIRES_BEFORE_BLOCKS + circuit.width)
-        with k.if_(index_range.full):
+        with k.if_(index_range.is_full):
             to_montgomery = f.constant(circuit.fr.montgomery_radix)
             from_montgomery = f.constant(pow(circuit.fr.montgomery_radix, -1, circuit.fr.value))
             # Read as a Montgomery form, a canonical v is v / radix; the constants correct this.
             product = (f.load(wires, x) * to_montgomery) * (f.load(wires, y) * to_montgomery)
             f.store(wires, out, product * from_montgomery)
-        with k.if_(~index_range.full):
+        with k.if_(~index_range.is_full):
             operands = (k.load(wires, wire.cast(types.u64) * words, words) for wire in (x, y))
             k.store(wires, out.cast(types.u64) * words, *(a ^ b for a, b in zip(*operands)))
 
@@ -140,7 +140,7 @@ def partition_rows(
         first_coefficient = _coefficient_words(k, fr, 1)
         if is_a:
             first_coefficient = [
-                k.select(index_range.full, one_word, two_word)
+                k.select(index_range.is_full, one_word, two_word)
                 for one_word, two_word in zip(first_coefficient, _coefficient_words(k, fr, 2))
             ]
         coefficients = [first_coefficient]
@@ -217,10 +217,12 @@ def partition_columns(
             offset_wire - circuit.width, is_internal & (offset_wire >= circuit.width)
         )
         doubled = f.bounded(x_sum + x_sum)
-        a = f.bounded(f.select(index_range.full, x_sum, doubled) + extra_sum)
+        a = f.bounded(f.select(index_range.is_full, x_sum, doubled) + extra_sum)
         b = y_sum
-        input_sum = f.bounded(f.select(index_range.full, zero, f.bounded(x_sum + b)))
-        c = f.bounded(f.select(index_range.full, output_term, f.bounded(input_sum - output_term)))
+        input_sum = f.bounded(f.select(index_range.is_full, zero, f.bounded(x_sum + b)))
+        c = f.bounded(
+            f.select(index_range.is_full, output_term, f.bounded(input_sum - output_term))
+        )
         input_value = f.bounded(f.load(lagrange, k.select(is_input, wire, 0) + rows, linear=True))
         a, b, c = (
             f.select(is_input, input_value, a),

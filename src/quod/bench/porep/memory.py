@@ -52,8 +52,8 @@ class PartitionMemory:
         blocks = -(-circuit.wires // circuit.width)
         # The constant is 1, the public input is not.
         full_counts = {
-            "A": blocks * circuit.full + WIRES_BEFORE_BLOCKS,
-            "B": blocks * circuit.full // B_STRIDE,
+            "A": blocks * circuit.full_wires + WIRES_BEFORE_BLOCKS,
+            "B": blocks * circuit.full_wires // B_STRIDE,
         }
         full_counts["C"] = full_counts["A"]
         return {name: SplitCounts(0, count).room for name, count in full_counts.items()}

@@ -35,7 +35,7 @@ _BUDGET = int(0.92 * (139 << 30))
 
 
 def cases(
-    device: str, log2_domain: int, bits: int, proofs: int, *, pageable: bool, quiet: bool,
+    device: str, log2_domain: int, bit_percent: int, proofs: int, *, pageable: bool, quiet: bool,
     recorder: KernelRecorder | None = None,
 ) -> Iterator[Case]:  # fmt: skip
     """Yield one proof, and `proofs` proofs in sequence.
@@ -49,7 +49,7 @@ def cases(
     from quod.groth16 import ProvingKey
     from quod.groth16.setup import make_key
 
-    circuit = PartitionCircuit.like_porep(log2_domain, bits=bits)
+    circuit = PartitionCircuit.like_porep(log2_domain, bit_percent=bit_percent)
     opened_device, timeline = open_device(device), Timeline()
     key: ProvingKey | PartitionKey
     if opened_device.host_memory:
@@ -68,7 +68,7 @@ def cases(
     )
     note(f"the key: {stages_text}", quiet=quiet)
     parameters: dict[str, Parameter] = {
-        "curve": circuit.curve, "constraints": circuit.constraints, "bits": f"{bits}%",
+        "curve": circuit.curve, "constraints": circuit.constraints, "bits": f"{bit_percent}%",
         "witness": "pageable" if pageable else "page-locked",
     }  # fmt: skip
     try:
@@ -137,7 +137,7 @@ def gpu_figures(timeline: Timeline) -> dict[str, float]:
     return milliseconds | {"gpu_total_ms": sum(milliseconds.values())}
 
 
-def plan(log2_domain: int, bits: int, *, as_json: bool) -> None:
+def plan(log2_domain: int, bit_percent: int, *, as_json: bool) -> None:
     """Print the memory parts of a partition on one H200, which need not exist."""
     from quod.bench.porep.circuit import PartitionCircuit
     from quod.bench.porep.memory import PartitionMemory
@@ -147,7 +147,9 @@ def plan(log2_domain: int, bits: int, *, as_json: bool) -> None:
         workgroup=_LANES, resident_lanes=_RESIDENT, multiprocessors=_MULTIPROCESSORS,
         memory_budget=_BUDGET,
     )  # fmt: skip
-    memory = PartitionMemory(device, PartitionCircuit.like_porep(log2_domain, bits=bits))
+    memory = PartitionMemory(
+        device, PartitionCircuit.like_porep(log2_domain, bit_percent=bit_percent)
+    )
     parts = memory.parts
     if as_json:
         document = {"parts": parts, "bytes": memory.nbytes, "budget": _BUDGET}
@@ -173,7 +175,7 @@ def _circuit_facts(circuit: PartitionCircuit) -> dict[str, int | float]:
         "entries of A": circuit.constraints * circuit.terms,
         "density of A": round(circuit.constraints / circuit.wires, 4),
         "density of B": round(circuit.used_in_b / circuit.wires, 4),
-        "share of bits": round(1 - circuit.full / circuit.width, 4),
+        "share of bits": round(1 - circuit.full_wires / circuit.width, 4),
     }
 
 

@@ -26,7 +26,13 @@ _TRACKS = ("copies", "sums")
 
 
 def cases(
-    device: str, log2_domain: int, bits: int, share: float, picture: Path | None, *, quiet: bool
+    device: str,
+    log2_domain: int,
+    bit_percent: int,
+    share: float,
+    picture: Path | None,
+    *,
+    quiet: bool,
 ) -> Iterator[Case]:
     """Yield a proof with a share of the key resident, in each mode, then with all of it."""
     from quod.bench.porep.circuit import PartitionCircuit
@@ -36,13 +42,13 @@ def cases(
 
     # Streams that share a hardware connection wait for one another's events.
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
-    circuit = PartitionCircuit.like_porep(log2_domain, bits=bits)
+    circuit = PartitionCircuit.like_porep(log2_domain, bit_percent=bit_percent)
     opened_device = open_device(device)
     witness = device_witness(opened_device, circuit, pinned=True)
     stages_by_mode: dict[str, list[Stage]] = {}
     parameters: dict[str, Parameter] = {
         "what": "partition, key streamed", "curve": circuit.curve,
-        "constraints": circuit.constraints, "bits": f"{bits}%",
+        "constraints": circuit.constraints, "bits": f"{bit_percent}%",
     }  # fmt: skip
     for name in (*get_args(Mode), "resident"):
         resident = name == "resident"

@@ -76,7 +76,7 @@ def verify(
     resume: whether to skip points that an interrupted run has verified, according to the user's
         cache.
     report: gets a line if points are skipped.
-    max_hashes: the largest number of hashes of all beacons and the first challenge.
+    max_hashes: the limit on the hashes of all beacons and the first challenge together.
 
     No hash covers the names of contributors, so anyone may have changed them. Raises
     VerificationError for an invalid contribution, with its number and what differs, for points that

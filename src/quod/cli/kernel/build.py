@@ -130,8 +130,8 @@ def _trace_for(kernel: RegisteredKernel, arch: str) -> _Task | KernelError:
     except KernelError as error:
         return error
     facts = facts_of(traced, module)
-    trace = prebuilt_key(kernel.definition, machine, kernel.static)
-    return _Task(lambda code: Entry.of(kernel.name, size, trace, facts, code), module, facts)
+    trace_key = prebuilt_key(kernel.definition, machine, kernel.static)
+    return _Task(lambda code: Entry.of(kernel.name, size, trace_key, facts, code), module, facts)
 
 
 def _is_for_cpus_only(kernel: RegisteredKernel, tasks: Iterable[_Task | KernelError]) -> bool:

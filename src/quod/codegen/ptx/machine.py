@@ -12,7 +12,7 @@ DEFAULT_WORKGROUP_SIZE = 128
 SUBGROUP_SIZE = 32
 """Threads per warp, on all architectures so far."""
 
-FEATURES = frozenset((
+_COMMON_FEATURES = frozenset((
     Capability.U64, Capability.CARRY, Capability.MAD_CARRY_32, Capability.SUBGROUPS,
     Capability.EXP2, Capability.NAMED_BARRIERS,
 ))  # fmt: skip
@@ -21,11 +21,11 @@ _SINCE_80 = frozenset((
     Capability.F16, Capability.BF16, Capability.ASYNC_COPIES, Capability.TENSOR_CORES,
 ))  # fmt: skip
 _SINCE_89 = frozenset((Capability.FLOATS8, Capability.FLOAT8_CORES))
-_OVERLAPPING_SINCE = 90
+_DEPENDENT_LAUNCH_SINCE = 90
 """The lowest compute capability, times ten, with griddepcontrol."""
-_MOVING_SINCE = 90
+_SETMAXNREG_SINCE = 90
 """The lowest compute capability, times ten, with setmaxnreg; needs an ``a`` target."""
-_WITH_WARPGROUPS = "sm_90a"
+_WITH_WGMMA = "sm_90a"
 """The only architecture with wgmma: later ones have other instructions."""
 
 
@@ -35,7 +35,7 @@ class Architecture:
 
     name: without the suffix of architecture-specific targets.
     capability: ten times the major compute capability plus the minor one.
-    version: the first PTX version that supports it.
+    version: the first PTX version that supports `name`.
     shared_bytes: the maximum shared memory of a workgroup (CUDA C++ Programming Guide, technical
         specifications per compute capability).
     """
@@ -76,17 +76,17 @@ def architecture(name: str) -> Architecture:
     return ARCHITECTURES[name]
 
 
-def overlaps(arch: str) -> bool:
+def has_dependent_launch(arch: str) -> bool:
     """Return whether an architecture supports programmatic dependent launch."""
-    return architecture(arch).capability >= _OVERLAPPING_SINCE
+    return architecture(arch).capability >= _DEPENDENT_LAUNCH_SINCE
 
 
-def moves_registers(arch: str) -> bool:
-    """Return whether warpgroups of an architecture can redistribute registers (setmaxnreg)."""
-    return arch.endswith("a") and architecture(arch).capability >= _MOVING_SINCE
+def has_setmaxnreg(arch: str) -> bool:
+    """Return whether warpgroups of an architecture can redistribute registers."""
+    return arch.endswith("a") and architecture(arch).capability >= _SETMAXNREG_SINCE
 
 
-def architecture_of(major: int, minor: int) -> str:
+def architecture_name(major: int, minor: int) -> str:
     """Return the name for a compute capability, for unknown ones the newest compatible name.
 
     KernelError for a GPU older than the table.
@@ -111,19 +111,21 @@ def ptx_machine(
     *,
     shared_bytes_limit: int | None = None,
 ) -> Machine:
-    """Return the machine of one architecture, by default with its maximum of shared memory.
+    """Return the machine of one architecture.
 
+    shared_bytes_limit: the device's limit on shared memory per workgroup; the default is the
+        architecture's maximum. The machine has at least 48 KiB.
     Kernels that use more than 48 KiB must request it at the launch.
     """
     row = architecture(arch)
-    features = FEATURES
+    features = _COMMON_FEATURES
     if row.capability >= 80:
         features |= _SINCE_80
     if row.capability >= 89:
         features |= _SINCE_89
     if row.capability >= 90:
         features |= {Capability.MATRIX_STORES, Capability.TILE_COPIES}
-    if arch == _WITH_WARPGROUPS:
+    if arch == _WITH_WGMMA:
         features |= {Capability.WARPGROUPS}
     max_bytes = row.shared_bytes
     limit = max_bytes if shared_bytes_limit is None else min(max_bytes, shared_bytes_limit)

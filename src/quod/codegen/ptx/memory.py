@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from quod.codegen.ptx.body import BodyEmitter, Rule
 from quod.codegen.ptx.facts import MOST, power_of_two
-from quod.codegen.ptx.machine import overlaps
+from quod.codegen.ptx.machine import has_dependent_launch
 from quod.codegen.ptx.types import register_kind
 from quod.kernel.ir import types
 from quod.kernel.ir.nodes import Op
@@ -251,7 +251,7 @@ def _launches(instruction: str) -> Rule:
     """Make the rule of a griddepcontrol op; nothing on architectures without it."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
-        if overlaps(body.module.architecture.name):
+        if has_dependent_launch(body.module.architecture.name):
             body.line(f"griddepcontrol.{instruction};")
 
     return rule

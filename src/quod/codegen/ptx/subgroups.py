@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from quod.codegen.ptx.body import BodyEmitter, Rule
-from quod.codegen.ptx.machine import DEFAULT_ARCH, moves_registers
+from quod.codegen.ptx.machine import DEFAULT_ARCH, has_setmaxnreg
 from quod.codegen.ptx.rules import RULES as ELEMENTWISE
 from quod.codegen.ptx.types import bits_or_float, register_kind, suffix
 from quod.errors import KernelError
@@ -48,7 +48,7 @@ def _named_barrier(instruction: str) -> Rule:
 
 def _registers(body: BodyEmitter, op: Op) -> None:
     """Emit setmaxnreg; nothing on architectures that cannot redistribute registers."""
-    if not moves_registers(body.module.machine.arch or DEFAULT_ARCH):
+    if not has_setmaxnreg(body.module.machine.arch or DEFAULT_ARCH):
         return
     body.require(op, (8, 0), 90)
     body.module.require_specific()

@@ -68,7 +68,7 @@ class KernelCode:
         # The cache comes before prebuilt code: it may have code that replaces prebuilt code which
         # the driver refused.
         if not self._take(look_up(cache, self._trace_key)):
-            shipped = prebuilt.traced(definition, machine, static)
+            shipped = prebuilt.find_untraced(definition, machine, static)
             if shipped is None:
                 self._translate()
             else:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from quod.codegen.ptx.machine import overlaps
+from quod.codegen.ptx.machine import has_dependent_launch
 from quod.device.cache.compiled_code import KernelFacts
 from quod.device.cuda.driver import CudaError, Driver
 from quod.device.memory.buffer import Space
@@ -78,7 +78,7 @@ class CudaKernel(KernelRepr):
         self.static = dict(static)
         self.stored = frozenset(facts.uses.stored)
         early = facts.uses.early
-        if early is not None and overlaps(machine.arch):
+        if early is not None and has_dependent_launch(machine.arch):
             self.early = frozenset(early)
         self.shared_bytes = facts.shared_bytes
         self.dynamic_shared_bytes = facts.dynamic_shared_bytes

@@ -1,11 +1,14 @@
 """Kernels assembled ahead of time: the shipped folder of cubins, and its reader.
 
 There is a folder for each architecture, with `manifest.json` and the cubins. A cubin is named after
-the SHA-256 of the PTX from which it was assembled. For kernels that redistribute registers, which
-linked code cannot, the file is the PTX itself. An entry is found by that digest, or, without
-tracing, by a key over everything that determines the text, including Quod's sources; entries of
-other sources are never found. An entry has a seal over its facts and a digest of its code. If
-either does not match, the kernel is compiled instead, after a warning.
+the SHA-256 of the PTX from which it was assembled. For kernels with setmaxnreg, which the linker
+that assembles cubins drops, the file is the PTX itself.
+
+An entry of the manifest is found by the digest of its PTX. Without tracing it is found by a key
+over everything that determines the PTX, including Quod's sources, so only if the sources are the
+same. An entry has a checksum and the digest of its code. If the code does not match its digest, the
+kernel is compiled instead, after a warning; if an entry does not match its checksum, all kernels
+are.
 
 Code from the folder runs with the user's rights, so the folder is checked as the cache is: see
 `quod.private_folder`.
@@ -45,12 +48,15 @@ _HEX = re.compile(r"[0-9a-f]{64}")
 def prebuilt_key(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
 ) -> str | None:
-    """Return the key of a kernel before tracing, for any assembler; see `trace_key`."""
+    """Return the `trace_key` of a kernel, with the manifest's format as the toolchain.
+
+    It does not depend on the assembler. None if the kernel has no such key.
+    """
     return trace_key(definition, machine, static, FORMAT)
 
 
 def cubin_name(text_digest: str) -> str:
-    """Return the file name of the code of a kernel's text."""
+    """Return the file name of the code assembled from the PTX with this digest."""
     return f"{text_digest}.cubin"
 
 
@@ -63,39 +69,41 @@ class Entry:
 
     kernel: str
     workgroup: int
-    trace: str | None
+    trace_key: str | None
     facts: KernelFacts
     size: int
-    code: str
+    code_digest: str
 
     @classmethod
     def of(
-        cls, kernel: str, workgroup: int, trace: str | None, facts: KernelFacts, code: bytes
+        cls, kernel: str, workgroup: int, trace_key: str | None, facts: KernelFacts, code: bytes
     ) -> Entry:
         """Make the entry of some code."""
-        return cls(kernel, workgroup, trace, facts, len(code), hashlib.sha256(code).hexdigest())
+        return cls(kernel, workgroup, trace_key, facts, len(code), _digest(code))
 
     def document(self) -> dict[str, Any]:
-        """Return the entry as a JSON object with its seal."""
+        """Return the entry as a JSON object with its checksum."""
         facts = self.facts
         early = facts.uses.early
         fields: dict[str, Any] = {
-            "kernel": self.kernel, "workgroup": self.workgroup, "trace": self.trace,
+            "kernel": self.kernel, "workgroup": self.workgroup, "trace": self.trace_key,
             "text": facts.digest, "entry": facts.entry, "stored": list(facts.uses.stored),
             "atomic": list(facts.uses.atomic), "early": None if early is None else list(early),
             "shared_bytes": facts.shared_bytes,
             "dynamic_shared_bytes": facts.dynamic_shared_bytes, "size": self.size,
-            "code": self.code,
+            "code": self.code_digest,
         }  # fmt: skip
-        return {**fields, "seal": _seal(fields)}
+        return {**fields, "seal": _checksum(fields)}
 
     @classmethod
     def parse(cls, document: Any) -> Entry:
         """Parse the result of `document`; raise ValueError for anything else."""
         try:
             row = {key: value for key, value in document.items() if key != "seal"}
-            if document["seal"] != _seal(row) or not _HEX.fullmatch(row["text"]):
-                raise ValueError("its checksum does not match")
+            if document["seal"] != _checksum(row):
+                raise ValueError(f"an entry of {MANIFEST} does not match its checksum")
+            if not _HEX.fullmatch(row["text"]):
+                raise ValueError(f"an entry of {MANIFEST} has no SHA-256 digest of its PTX")
             facts = KernelFacts(
                 uses_of(row), row["shared_bytes"], row["entry"], row["dynamic_shared_bytes"],
                 row["text"],
@@ -109,7 +117,7 @@ class Entry:
                 row["code"],
             )
         except (AttributeError, KeyError, TypeError) as error:
-            raise ValueError(f"an entry is none ({error!r})") from error
+            raise ValueError(f"{MANIFEST} has an invalid entry ({error!r})") from error
 
 
 def manifest(arch: str, toolchain: str, entries: Sequence[Entry]) -> bytes:
@@ -135,8 +143,8 @@ class PrebuiltKernels:
         self.arch = arch
         self._lock = threading.Lock()
         self._warned = False
-        self._by_text: dict[str, Entry] | None = None if self.folder is not None else {}
-        self._by_trace: dict[str, Entry] = {}
+        self._by_digest: dict[str, Entry] | None = None if self.folder is not None else {}
+        self._by_trace_key: dict[str, Entry] = {}
 
     @classmethod
     def installed(cls, arch: str) -> PrebuiltKernels:
@@ -146,28 +154,29 @@ class PrebuiltKernels:
             return cls(override, arch)
         return cls(_PACKAGE_FOLDER if _PACKAGE_FOLDER.is_dir() else None, arch)
 
-    def traced(
+    def find_untraced(
         self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
     ) -> CompiledCode | None:
-        """Return a prebuilt kernel that need not be traced, or None."""
+        """Return a prebuilt kernel by its trace key, without tracing it, or None."""
         if not self._entries():
             return None
-        entry = self._by_trace.get(prebuilt_key(definition, machine, static) or "")
+        entry = self._by_trace_key.get(prebuilt_key(definition, machine, static) or "")
         code = None if entry is None else self._code(entry)
         return None if entry is None or code is None else CompiledCode(entry.facts, code)
 
-    def code_of(self, text: str) -> bytes | None:
-        """Return the cubin of the PTX with this digest, or None."""
-        entry = self._entries().get(text)
+    def code_of(self, text_digest: str) -> bytes | None:
+        """Return the code assembled from the PTX with this digest, or None."""
+        entry = self._entries().get(text_digest)
         return None if entry is None else self._code(entry)
 
-    def warn(self, why: str) -> None:
-        """Warn, once, that the folder's kernels are compiled instead, with the reason."""
+    def warn(self, why: str, effect: str = "are compiled instead") -> None:
+        """Warn, once, of the effect on the folder's kernels, with the reason."""
         if not self._warned:
             self._warned = True
+            is_set = self.folder == os.environ.get(VARIABLE)
             warnings.warn(
-                f"kernels for {self.arch} in {self.folder} are compiled instead: {why}; "
-                f"build them again with `quod kernel build`, or unset {VARIABLE}",
+                f"kernels for {self.arch} in {self.folder} {effect}: {why}; build them again with "
+                f"`quod kernel build`{f', or unset {VARIABLE}' if is_set else ''}",
                 CacheWarning,
                 stacklevel=2,
             )
@@ -176,16 +185,18 @@ class PrebuiltKernels:
 
     def _entries(self) -> dict[str, Entry]:
         with self._lock:
-            if self._by_text is None:
-                self._by_text = {}
+            if self._by_digest is None:
+                self._by_digest = {}
                 try:
                     entries = self._read_manifest()
                 except (OSError, ValueError) as error:
                     self.warn(_why(error))
                 else:
-                    self._by_text = {entry.facts.digest: entry for entry in entries}
-                    self._by_trace = {entry.trace: entry for entry in entries if entry.trace}
-            return self._by_text
+                    self._by_digest = {entry.facts.digest: entry for entry in entries}
+                    self._by_trace_key = {
+                        entry.trace_key: entry for entry in entries if entry.trace_key
+                    }
+            return self._by_digest
 
     def _read_manifest(self) -> list[Entry]:
         document = shallow_json.load(self._read(MANIFEST, _MAX_MANIFEST))
@@ -196,15 +207,15 @@ class PrebuiltKernels:
         entries = [Entry.parse(row) for row in document["kernels"]]
         if document.get("sources") != sources.digest():
             self.warn(
-                "they were built from other sources than this version of Quod "
-                f"({document.get('quod')}), and only those with the same PTX are used"
+                f"Quod {document.get('quod')} built them from other sources",
+                "are used only where the PTX is the same",
             )
         return entries
 
     def _code(self, entry: Entry) -> bytes | None:
         try:
             code = self._read(cubin_name(entry.facts.digest), _MAX_CODE)
-            if len(code) != entry.size or hashlib.sha256(code).hexdigest() != entry.code:
+            if len(code) != entry.size or _digest(code) != entry.code_digest:
                 raise ValueError(f"the code of {entry.kernel} is damaged")
         except (OSError, ValueError) as error:
             self.warn(_why(error))
@@ -227,9 +238,13 @@ class PrebuiltKernels:
         return data
 
 
-def _seal(entry: Mapping[str, Any]) -> str:
-    text = json.dumps(entry, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(f"{FORMAT}\n{text}".encode()).hexdigest()
+def _digest(code: bytes) -> str:
+    return hashlib.sha256(code).hexdigest()
+
+
+def _checksum(row: Mapping[str, Any]) -> str:
+    text = json.dumps(row, sort_keys=True, separators=(",", ":"))
+    return _digest(f"{FORMAT}\n{text}".encode())
 
 
 def _why(error: Exception) -> str:

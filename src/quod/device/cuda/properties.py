@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quod.codegen.ptx.machine import architecture_of
+from quod.codegen.ptx.machine import architecture_name
 from quod.device.cuda.driver import Driver, version_text
 from quod.errors import DeviceError
 from quod.frozen import frozen
@@ -68,7 +68,7 @@ def properties_of(driver: Driver, ordinal: int) -> CudaProperties:
     return CudaProperties(
         ordinal=ordinal,
         name=name,
-        arch=architecture_of(major, minor),
+        arch=architecture_name(major, minor),
         capability=(major, minor),
         multiprocessors=attribute("MULTIPROCESSOR_COUNT"),
         lanes_per_multiprocessor=attribute("MAX_THREADS_PER_MULTIPROCESSOR"),

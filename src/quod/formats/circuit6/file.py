@@ -118,7 +118,7 @@ class Circuit6:
 
     @classmethod
     def parse(cls, data: memoryview, name: str) -> Circuit6:
-        """Read bytes as `open` reads a file; errors call their source `name`."""
+        """Read bytes as `open` reads a file; `name` stands for the path in errors."""
         return _CircuitReader(data, name).circuit()
 
     @cached_property

@@ -119,10 +119,10 @@ class GateReader:
             value[constant_gates] = self.field.words_of(
                 elements.reshape(-1).data, len(constant_gates)
             )
-            wrong = self.field.first_wrong(value)
-            if wrong is not None:
+            bad_index = self.field.first_wrong(value)
+            if bad_index is not None:
                 text = f"the coefficient of the {kind} gate is not below the prime of "
-                fail(np.arange(count) == wrong, fixed, text + self.field.name)
+                fail(np.arange(count) == bad_index, fixed, text + self.field.name)
         public_gates = np.flatnonzero(tag == PUBLIC)
         if public_gates.size:
             numbers = np.ascontiguousarray(_slices(data, starts[public_gates] + fixed, 8)).view(

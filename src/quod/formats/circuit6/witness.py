@@ -1,9 +1,13 @@
 """Witnesses of Expander's compiler, read and written.
 
-Integers are u64, little-endian: the counts of witnesses, and of private and public inputs of each;
-the prime in 32 bytes; then for each witness its private inputs and its public ones, as elements of
-the field's length. Expander silently reduces an element at or above the prime; here it is an error,
-as it would be a second encoding of the same witness.
+Integers are little-endian. A file has, in order:
+
+- the counts of witnesses, and of private and public inputs of each, as u64;
+- the prime in 32 bytes;
+- for each witness, its private inputs and then its public ones, as elements of the field's length.
+
+Expander silently reduces an element at or above the prime; here it is an error, as it would be a
+second encoding of the same witness.
 """
 
 from __future__ import annotations
@@ -50,8 +54,10 @@ class Circuit6WitnessHeader:
         private = reader.u64("the count of private inputs")
         public = reader.u64("the count of public inputs")
         field = read_field(reader)
-        if not count or not private:
-            reader.fail("has no inputs; make the witness again", 0 if not count else 8)
+        if not count:
+            reader.fail("has no witnesses; make the file again", 0)
+        if not private:
+            reader.fail("has no private inputs; make the witness again", 8)
         reader.label = "values"
         header = cls(field, count, private, public)
         needed_bytes = header.values * field.element_bytes
@@ -92,25 +98,25 @@ class Circuit6Witness:
 
     @classmethod
     def parse(cls, data: memoryview, name: str) -> Circuit6Witness:
-        """Read bytes as `open` reads a file; errors call their source `name`."""
+        """Read bytes as `open` reads a file; `name` stands for the path in errors."""
         header = Circuit6WitnessHeader.read(data, name)
         field, length = header.field, header.private + header.public
         start = _HEADER_BYTES
         words = field.words_of(data[start:], header.values)
-        bad_value = field.first_wrong(words)
-        if bad_value is not None:
-            witness, value_index = divmod(bad_value, length)
+        bad_index = field.first_wrong(words)
+        if bad_index is not None:
+            witness, value_index = divmod(bad_index, length)
             raise InputError(
                 f"value {value_index} of witness {witness} is not below the prime of {field.name}; "
                 "make the witness again",
-                path=name, section="values", offset=start + bad_value * field.element_bytes,
+                path=name, section="values", offset=start + bad_index * field.element_bytes,
             )  # fmt: skip
         values = words.reshape(header.witnesses, length, field.words)
         return cls(name, field, values[:, : header.private], values[:, header.private :], len(data))
 
 
 def is_circuit6_witness(data: Bytes) -> bool:
-    """Return true if a known prime is where witness files, which have no magic number, have it."""
+    """Return whether the header has a known prime; witness files have no magic number."""
     if len(data) < _HEADER_BYTES:
         return False
     prime = int.from_bytes(data[_HEADER_BYTES - MODULUS_BYTES : _HEADER_BYTES], "little")
@@ -133,8 +139,10 @@ def write_circuit6_witness(path: Path, field: Modulus, private: Words, public: W
         if file_field.first_wrong(words.reshape(-1, file_field.words)) is not None:
             raise InputError(f"{name} has a value that is not below the prime of {field.name}")
         arrays.append(words)
-    if len(arrays[0]) != len(arrays[1]) or not arrays[0].size:
+    if len(arrays[0]) != len(arrays[1]) or not len(arrays[0]):
         raise InputError("private and public must have the same number of instances, at least one")
+    if not arrays[0].shape[1]:
+        raise InputError("private must have at least one input per instance")
     counts = (len(arrays[0]), arrays[0].shape[1], arrays[1].shape[1])
     header = b"".join(count.to_bytes(8, "little") for count in counts)
     header += file_field.value.to_bytes(MODULUS_BYTES, "little")

@@ -150,7 +150,7 @@ class Gguf:
 
     @classmethod
     def parse(cls, data: memoryview, name: str, identity: FileIdentity | None = None) -> Gguf:
-        """Read bytes as `open` reads a file; errors call their source `name`."""
+        """Read bytes as `open` reads a file; `name` stands for the path in errors."""
         reader, version, tensors, pairs = _start(data, name)
         metadata = MetadataReader(reader, data).read(pairs)
         alignment = _alignment(metadata, reader)

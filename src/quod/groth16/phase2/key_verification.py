@@ -4,8 +4,9 @@ It is stricter than snarkjs. Sections that contributions leave unchanged are rec
 circuit and the powers, or read from the initial key, and compared byte for byte; so is the circuit
 hash. Contributions divide c and h by their secrets, so these sections are compared by random sums
 with 128-bit coefficients and pairings. h is compared with the powers and not with the initial key's
-h, because contributions to MPC parameters remove its highest coefficient, which quotients do not
-have (`quod.groth16.phase2.mpc_parameters`). Every point must be in its group.
+h, because contributions to MPC parameters (`quod.groth16.phase2.mpc_parameters`) omit the point of
+degree n - 1 for a domain of size n; every quotient has a smaller degree. Every point must be in its
+group.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ from quod.groth16.phase2.quotient_points import check_powers, quotient_sums
 from quod.groth16.phase2.resumed_points import KeyPointStore
 
 # The sections that contributions leave unchanged, with their names in messages.
-_UNCHANGED = {3: "ic", 4: "the coefficients", 5: "a", 6: "b_g1", 7: "b_g2"}
+_UNCHANGED = {3: "ic", 4: "coefficients", 5: "a", 6: "b_g1", 7: "b_g2"}
 _C_SECTION = 8
 _DIVIDED_LISTS = ("c", "h")
 
@@ -76,13 +77,13 @@ def verify_from_r1cs(
     resume: whether to skip parts that an interrupted run has verified, according to the user's
         cache.
     report: gets a line if parts are skipped.
-    max_hashes: the largest number of hashes of all beacons.
+    max_hashes: the limit on the hashes of all beacons together.
 
-    No hash covers the names of contributors, so anyone may have changed them. This does not verify
-    the powers; `quod.ceremony.verify` does. Raises VerificationError, with the contribution's
-    number or the section that differs, for an invalid key; InputError for files that are damaged or
-    have points outside their groups, and for beacons with too many hashes; MismatchError for
-    another curve.
+    No hash covers the names of contributors, so anyone may have changed them. The powers are only
+    checked to be on their curves; `quod.ceremony.verify` verifies them. Raises VerificationError,
+    with the contribution's number or the section that differs, for an invalid key; InputError for
+    files that are damaged or have points outside their groups, and for beacons with too many
+    hashes; MismatchError for another curve.
     """
     timeline, resolved_device = or_null(timeline), resolve_device(device)
     system, powers = open_inputs(r1cs, ptau)
@@ -90,7 +91,7 @@ def verify_from_r1cs(
     verification.check_curve(system.curve, system.path)
     verification.check_sizes(system.wires, system.public, 1 << powers.power, system.path)
     verification.check_contributions(max_hashes)
-    with verification.in_parts(
+    with verification.open_record(
         powers.ptau.file, system.file, resume=resume, report=report
     ) as parts:
         verification.check_points(parts)
@@ -145,7 +146,7 @@ def verify_from_init(
         )
     check_powers(initial_key, powers)
     verification.check_contributions(max_hashes)
-    with verification.in_parts(powers.file, file, resume=resume, report=report) as parts:
+    with verification.open_record(powers.file, file, resume=resume, report=report) as parts:
         verification.check_points(parts)
         verification.check_header(_section(file, 2).tobytes())
         verification.check_circuit_hash(ceremony.circuit_hash)
@@ -185,7 +186,7 @@ class _KeyVerification:
         pairs = zip(self._ceremony.contributions, self._hashes, strict=True)
         return VerifiedKey(self._curve.name, self._ceremony.circuit_hash, tuple(pairs))
 
-    def in_parts(
+    def open_record(
         self, *others: Iden3File, resume: bool, report: Callable[[str], None]
     ) -> VerifiedParts:
         """Return the record of parts that this or an interrupted run has verified."""
@@ -284,19 +285,19 @@ class _KeyVerification:
         for name in ("gamma_g2", "beta_g2", "beta_g1", "alpha_g1"):
             end, start = start, start - getattr(self._zkey, name).nbytes
             if header[start:end] != data[start:end]:
-                self._fail(f"{name} does not match the powers of tau")
-        self._fail("its header does not match the circuit")
+                self._fail(f"{name} differs from the initial key's")
+        self._fail("its header differs from the initial key's")
 
     def check_circuit_hash(self, circuit_hash: bytes) -> None:
         """Raise VerificationError for another circuit hash."""
         if circuit_hash != self._ceremony.circuit_hash:
-            self._fail("its circuit hash does not match the circuit and the powers of tau")
+            self._fail("its circuit hash differs from the initial key's")
 
     def compare(self, identifier: int, chunks: Iterator[Any], parts: VerifiedParts) -> None:
         """Raise VerificationError unless a section is valid, given that of the initial key.
 
-        chunks: the initial key's section in chunks of whole points. They are consumed for h as
-            well, although only `check_quotient` checks h.
+        chunks: the initial key's section in chunks of whole points. Those of h are generated, as
+            the circuit hash covers them, but not compared; `check_quotient` checks h.
         """
         section, offset = _section(self.file, identifier), 0
         for chunk in chunks:
@@ -316,8 +317,8 @@ class _KeyVerification:
         mask = key_chunk != chunk[: len(key_chunk)]
         first_difference = int(np.argmax(mask)) if mask.any() else len(key_chunk)
         self._fail(
-            f"{_UNCHANGED[identifier]} of the key does not match the circuit and the powers "
-            f"of tau (section {identifier}, byte {offset + first_difference})"
+            f"section {identifier} ({_UNCHANGED[identifier]}) differs from the initial key's from "
+            f"byte {offset + first_difference} on"
         )
 
     def _check_divided(self, key_chunk: Any, chunk: Any) -> None:

@@ -80,7 +80,7 @@ class Builder(ValueBuilder):
         return self.emit_many(name, operands)[0]
 
     def emit_many(self, name: str, operands: Sequence[Value]) -> tuple[Value, ...]:
-        """Record an op of the table; pure ops are folded and shared."""
+        """Record an op with any number of results; pure ops are folded and shared."""
         if type(name) is not str or not isinstance(operands, (tuple, list)):
             raise TraceError("emit takes the name of an op and a tuple of its operands")
         definition = OPS.get(name)

@@ -186,8 +186,8 @@ class TileBuilder(MemoryBuilder):
         product = product_name(element, other)
         if product not in IN_TILES:
             raise TraceError(
-                "k.mma_tiles multiplies f16, bf16, f32, i8, and e4m3 or e5m2 by either, not "
-                f"{product}"
+                "k.mma_tiles multiplies f16, bf16, f32, i8, e4m3 or e5m2 by the same type, or e4m3 "
+                f"by e5m2 in either order, not {product}"
             )
         for tile in (a, b):
             _check_tile(tile)

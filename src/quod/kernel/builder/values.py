@@ -1,4 +1,4 @@
-"""The ops of a builder that compute values, within an instance or across a subgroup."""
+"""The ops of a builder that compute values, within an instance (a thread) or across a subgroup."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from quod.validation import flag
 
 
 class ValueBuilder(TileBuilder):
-    """The part of a builder that records computations other than operators."""
+    """The part of a builder with the named operations on values; `Value` has the operators."""
 
     machine: Machine
 
@@ -33,7 +33,7 @@ class ValueBuilder(TileBuilder):
 
     @abstractmethod
     def emit_many(self, name: str, operands: Sequence[Value]) -> tuple[Value, ...]:
-        """Record an op of the table."""
+        """Record an op with any number of results; pure ops are folded and shared."""
 
     @abstractmethod
     def constant(self, number: int | float | bool, type_: Type) -> Value:
@@ -55,7 +55,7 @@ class ValueBuilder(TileBuilder):
         if not isinstance(a, Value):
             if not isinstance(b, Value):
                 raise TraceError(
-                    "select needs at least one kernel value to know its type; of field elements "
+                    "select needs at least one kernel value to know its type; for field elements "
                     "and points write field.select(...) or points.select(...)"
                 )
             a = self.constant(a, b.type)
@@ -134,14 +134,14 @@ class ValueBuilder(TileBuilder):
         """Return the smallest integer not below a float, as a float."""
         return self.emit("ceil", (value,))
 
-    def exp2(self, value: Value, *, normal: bool = False) -> Value:
+    def exp2(self, value: Value, *, flush_subnormals: bool = False) -> Value:
         """Compute 2**value of an f32.
 
-        normal: subnormal results may be 0, which is faster on NVIDIA GPUs.
+        flush_subnormals: whether subnormal results may be 0, which is faster on NVIDIA GPUs.
         """
-        normal = flag("normal", normal, error=TraceError)
+        flush_subnormals = flag("flush_subnormals", flush_subnormals, error=TraceError)
         if self.machine.has(Capability.EXP2):
-            return self.emit("exp2_normal" if normal else "exp2", (value,))
+            return self.emit("exp2_normal" if flush_subnormals else "exp2", (value,))
         return self._function("exp2", value)
 
     def exp(self, value: Value) -> Value:
@@ -177,7 +177,7 @@ class ValueBuilder(TileBuilder):
         check_value(word, "k.unpack_f16")
         if self.machine.has(Capability.F16):
             return self.emit("unpack_f16_low", (word,)), self.emit("unpack_f16_high", (word,))
-        low, high = (self._narrow("f16_value", half) for half in (word & 0xFFFF, word >> 16))
+        low, high = (self._convert("f16_value", half) for half in (word & 0xFFFF, word >> 16))
         return low, high
 
     def unpack_bf16(self, word: Value) -> tuple[Value, Value]:
@@ -189,13 +189,13 @@ class ValueBuilder(TileBuilder):
         """Pack two f32 as f16 into a u32, rounding to nearest even."""
         if self.machine.has(Capability.F16):
             return self.emit("pack_f16", (low, high))
-        return self._narrow("f16_bits", low) | self._narrow("f16_bits", high) << 16
+        return self._convert("f16_bits", low) | self._convert("f16_bits", high) << 16
 
     def pack_bf16(self, low: Value, high: Value) -> Value:
         """Pack two f32 as bf16 into a u32, rounding to nearest even."""
         if self.machine.has(Capability.BF16):
             return self.emit("pack_bf16", (low, high))
-        return self._narrow("bf16_bits", low) | self._narrow("bf16_bits", high) << 16
+        return self._convert("bf16_bits", low) | self._convert("bf16_bits", high) << 16
 
     def unpack_float8(self, element: Type, word: Value) -> tuple[Value, Value, Value, Value]:
         """Unpack the four e4m3 or e5m2 in a u32 to f32, lowest byte first."""
@@ -212,9 +212,9 @@ class ValueBuilder(TileBuilder):
             return *low, *high
         shifted_words = (word, word >> 8, word >> 16)
         first, second, third = (
-            self._narrow("e4m3_value", shifted & 0xFF) for shifted in shifted_words
+            self._convert("e4m3_value", shifted & 0xFF) for shifted in shifted_words
         )
-        return first, second, third, self._narrow("e4m3_value", word >> 24)
+        return first, second, third, self._convert("e4m3_value", word >> 24)
 
     def pack_float8(self, element: Type, *values: Value) -> Value:
         """Pack four f32 as e4m3 or e5m2 into a u32, the first in its lowest byte.
@@ -230,12 +230,13 @@ class ValueBuilder(TileBuilder):
                 self.emit(_PACKING[element], values[first : first + 2]) for first in (0, 2)
             )
             return low | high << 16
-        word, *upper_bytes = (self._narrow(f"{element}_bits", value) for value in values)
+        word, *upper_bytes = (self._convert(f"{element}_bits", value) for value in values)
         for index, bits in enumerate(upper_bytes, 1):
             word = word | bits << 8 * index
         return word
 
-    def _narrow(self, name: str, value: Value) -> Value:
+    def _convert(self, name: str, value: Value) -> Value:
+        """Call a conversion of `narrow_floats` by its name."""
         from quod.kernel.builder.narrow_floats import FUNCTIONS
 
         result: Value = self.call(name, FUNCTIONS[name], value, inline=True)
@@ -252,7 +253,7 @@ class ValueBuilder(TileBuilder):
         if element in types.FLOATS8:
             if self.machine.has(Capability.FLOATS8):
                 return self.emit(_PACKING[element], (value, zero))
-            return self._narrow(f"{element}_bits", value)
+            return self._convert(f"{element}_bits", value)
         pack = self.pack_f16 if element is types.f16 else self.pack_bf16
         return pack(value, zero)
 
@@ -274,7 +275,7 @@ class ValueBuilder(TileBuilder):
                 numbers.append(entry)
             else:
                 raise TraceError(
-                    f"k.print takes texts and kernel values, not {an(type(entry).__name__)}; of a "
+                    f"k.print takes texts and kernel values, not {an(type(entry).__name__)}; for a "
                     "field element print *field.to_words(a)"
                 )
         if self.machine.has(Capability.CHECKS):
@@ -363,7 +364,8 @@ class ValueBuilder(TileBuilder):
         product = product_name(element, other)
         if product not in _PRODUCTS:
             raise TraceError(
-                f"k.mma multiplies f16, bf16, f32, i8, and e4m3 or e5m2 by either, not {product}"
+                "k.mma multiplies f16, bf16, f32, i8, e4m3 or e5m2 by the same type, or e4m3 by "
+                f"e5m2 in either order, not {product}"
             )
         for name, fragment, count in (("A", a, 4), ("B", b, 2), ("C", c, 4)):
             if not isinstance(fragment, (list, tuple)):
@@ -373,10 +375,11 @@ class ValueBuilder(TileBuilder):
         return self.emit_many(_PRODUCTS[product], (*a, *b, *c))
 
     def uniform(self, value: Value) -> Value:
-        """Return the value, asserting that it is equal in all instances of the workgroup.
+        """Return the value, declaring that it is equal in all instances of the workgroup.
 
         Barriers may then be in branches and loops that depend on it, such as on a count loaded from
-        memory. Legal where all instances of the workgroup reach it.
+        memory. Checking devices verify the declaration; elsewhere results are undefined if it is
+        false. Legal where all instances of the workgroup reach it.
         """
         return self.emit("uniform", (value,))
 
@@ -385,7 +388,6 @@ _PRODUCTS = {
     "f16": "mma_f16", "bf16": "mma_bf16", "f32": "mma_tf32", "i8": "mma_i8", "e4m3": "mma_e4m3",
     "e5m2": "mma_e5m2", "e4m3_e5m2": "mma_e4m3_e5m2", "e5m2_e4m3": "mma_e5m2_e4m3",
 }  # fmt: skip
-
 """The op of a product, by its name; see `product_name`."""
 
 _PACKING = {types.e4m3: "pack_e4m3", types.e5m2: "pack_e5m2"}
@@ -400,7 +402,7 @@ def _check_float8(name: str, element: Type, *values: Value) -> None:
         check_value(value, name)
 
 
-# The form of `Value.__repr__`, also inside the text of elements.
+# The form of `Value.__repr__`, which the repr of a field element or point contains.
 _VALUE = r"<\S+ value[ >]"
 
 

@@ -92,7 +92,7 @@ def _attention_parts(
             ) as steps:
                 total, sums = steps.carried
                 for exists, index in part_rows(steps.index, row):
-                    weight = k.exp2(partials.tops[index] - top, normal=True)
+                    weight = k.exp2(partials.tops[index] - top, flush_subnormals=True)
                     weight = k.select(exists, weight, 0.0)
                     # 0 times an infinity of the last part would be NaN.
                     values = [

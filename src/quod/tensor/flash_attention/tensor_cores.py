@@ -356,7 +356,8 @@ class Attention:
             if masked:
                 scaled_top = k.select(top == LEAST, zero, scaled_top)
             powers = [
-                k.exp2(k.fma(value, factor, -scaled_top), normal=True) for value in half_logits
+                k.exp2(k.fma(value, factor, -scaled_top), flush_subnormals=True)
+                for value in half_logits
             ]
             if masked:
                 # Masked keys have weight 0, however small the factor is; NaN stays NaN.

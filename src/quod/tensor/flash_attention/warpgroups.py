@@ -332,9 +332,10 @@ class WarpgroupAttention:
             scaled_top = top * factor
             if masked:
                 scaled_top = k.select(top == LEAST, zero, scaled_top)
-            scale = k.exp2(k.fma(state.tops[row_half], factor, -scaled_top), normal=True)
+            scale = k.exp2(k.fma(state.tops[row_half], factor, -scaled_top), flush_subnormals=True)
             weights = [
-                k.exp2(k.fma(value, factor, -scaled_top), normal=True) for value in half_logits
+                k.exp2(k.fma(value, factor, -scaled_top), flush_subnormals=True)
+                for value in half_logits
             ]
             if masked:
                 # Masked keys have weight 0, however small the factor is; NaN stays NaN.

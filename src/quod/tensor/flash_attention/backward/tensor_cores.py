@@ -118,7 +118,7 @@ class _Gradients:
 
     def weight(self, logit: Value, log: Value) -> Value:
         """Return the softmax weight of a logit: 2**(logit * factor - log)."""
-        return self._k.exp2(self._k.fma(logit, self._factor, -log), normal=True)
+        return self._k.exp2(self._k.fma(logit, self._factor, -log), flush_subnormals=True)
 
 
 def of_queries(

@@ -115,7 +115,7 @@ class _Gradients:
         """Return the weights of logits, given the base-2 logarithm of each logit's sum."""
         k = self._k
         return [
-            k.exp2(k.fma(logit, self._factor, -logs(index)), normal=True)
+            k.exp2(k.fma(logit, self._factor, -logs(index)), flush_subnormals=True)
             for index, logit in enumerate(logits)
         ]
 

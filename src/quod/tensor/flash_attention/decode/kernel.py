@@ -155,7 +155,7 @@ class _SubgroupCombiner:
         tops, totals, sums = [], [], []
         for top, total, row_sums in zip(*state, strict=True):
             tops.append(k.maximum(top, shuffled(top)))
-            scale = k.exp2(top - tops[-1], normal=True)
+            scale = k.exp2(top - tops[-1], flush_subnormals=True)
             scaled_values = [value * scale for value in (total, *row_sums)]
             total, *row_sums = [value + shuffled(value) for value in scaled_values]
             totals.append(total)
@@ -185,7 +185,7 @@ class _SubgroupCombiner:
             top = tops[0]
             for other_top in tops[1:]:
                 top = k.maximum(top, other_top)
-            scales = [k.exp2(old_top - top, normal=True) for old_top in tops]
+            scales = [k.exp2(old_top - top, flush_subnormals=True) for old_top in tops]
             total = self._scaled_sum(
                 [[self._numbers[offset * 2 + 1]] for offset in row_offsets], scales
             )[0]

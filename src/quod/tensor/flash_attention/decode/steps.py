@@ -137,7 +137,7 @@ class Steps(ABC):
         return logit if visible is None else self._k.select(visible, logit, self._least)
 
     def _weight(self, logit: Value, visible: Value | None, top: Value) -> Value:
-        power = self._k.exp2(logit - top, normal=True)
+        power = self._k.exp2(logit - top, flush_subnormals=True)
         return power if visible is None else self._k.select(visible, power, self._zero)
 
 
@@ -246,7 +246,7 @@ class StepsOfSubgroups(_StepsOfLines):
                 masks.append(visible)
                 logits.append(self._mask_logit(product * self._factor, visible))
             tops.append(reduce(k.maximum, logits, top))
-            scale = k.exp2(top - tops[-1], normal=True)
+            scale = k.exp2(top - tops[-1], flush_subnormals=True)
             weights = [
                 self._weight(*logit_mask, tops[-1])
                 for logit_mask in zip(logits, masks, strict=True)
@@ -321,7 +321,7 @@ class StepsOfVectors(_StepsOfLines):
             )
             logit = self._mask_logit(product * self._factor, visible)
             tops.append(k.maximum(top, self._reduce_lanes(logit, k.maximum, lanes)))
-            scales.append(k.exp2(top - tops[-1], normal=True))
+            scales.append(k.exp2(top - tops[-1], flush_subnormals=True))
             weight = self._weight(logit, visible, tops[-1])
             totals.append(total * scales[-1] + weight)
             self._weights[k.local_id() + row * lanes] = weight

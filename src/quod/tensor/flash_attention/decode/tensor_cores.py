@@ -144,7 +144,7 @@ class StepsOfCores(Steps):
                 for value, seen in zip(row_products, mask, strict=True)
             ]
             tops.append(self._reduce_lanes(reduce(k.maximum, logits, top), k.maximum, QUAD))
-            scales.append(k.exp2(top - tops[-1], normal=True))
+            scales.append(k.exp2(top - tops[-1], flush_subnormals=True))
             weights = [
                 self._weight(*logit_mask, tops[-1]) for logit_mask in zip(logits, mask, strict=True)
             ]
