@@ -8,6 +8,8 @@ WORKERS ?= 2
 PYTEST_ARGS ?=
 SWEEP_ARGS ?=
 DEMO := build/demo
+# Without bytecode on disk, each process compiles the modules that it imports, for half a second.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: help demo demo-web test test-all fuzz slow-streams soak fuzz-fields test-cuda test-vulkan sweep-cuda sweep-vulkan lint format unit bench bench-cuda bench-vulkan docs clean
 
@@ -66,9 +68,6 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/python -m tools.wrap
 
-# Without bytecode on disk, each command that the tests start compiles Quod's modules for half a
-# second.
-unit: export PYTHONDONTWRITEBYTECODE :=
 unit: export QUOD_TEST_NODE := required
 unit: export QUOD_TEST_WEBGPU := required
 unit: export QUOD_TEST_DRIVERS := required

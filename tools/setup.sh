@@ -24,6 +24,12 @@ need() { # need WHAT PACKAGE...: installs system packages, or says what to insta
     fi
 }
 
+# Most modules of these packages are never imported; the others are compiled at their first import.
+pip_install() {
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-compile \
+        --constraint constraints.txt "$@"
+}
+
 python_environment() {
     local python=${QUOD_PYTHON:-python3}
     "$python" -c 'import venv, ensurepip' 2>/dev/null || need "Python with venv" python3 python3-venv
@@ -32,8 +38,7 @@ python_environment() {
         exit 1
     }
     [ -x .venv/bin/python ] || "$python" -m venv .venv
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check \
-        --constraint constraints.txt --editable "$1"
+    pip_install --editable "$1"
 }
 
 node_environment() {
@@ -61,8 +66,7 @@ postgres_server() {
 
 # The build for processors, which not every index has; others bring gigabytes for GPUs.
 torch_package() {
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check \
-        --constraint constraints.txt 'torch==2.13.0+cpu'
+    pip_install 'torch==2.13.0+cpu'
 }
 
 case "${1:-} ${2:-}" in
