@@ -18,7 +18,7 @@ FIELD = NAMED["bn254.fr"]
 @pytest.mark.parametrize(
     ("name", "field"),
     [pytest.param("hyrax", FIELD, marks=pytest.mark.thorough),
-     ("hyperkzg", FIELD), ("ligero", EXTENSIONS["m31.4"]),
+     pytest.param("hyperkzg", FIELD, marks=pytest.mark.thorough), ("ligero", EXTENSIONS["m31.4"]),
      pytest.param("ligero", EXTENSIONS["goldilocks.2"], marks=pytest.mark.thorough)],
     ids=["hyrax", "hyperkzg", "ligero-m31.4", "ligero-goldilocks.2"],
 )  # fmt: skip

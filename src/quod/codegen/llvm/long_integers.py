@@ -6,9 +6,6 @@ from quod.codegen.llvm.body import BodyEmitter, Rule
 from quod.codegen.llvm.types import mangled
 from quod.kernel.ir.nodes import Op
 
-_LINKS = {"add": "addcarry", "sub": "subborrow"}
-
-
 def _wide_product(body: BodyEmitter, a: str, b: str, bits: int, is_vector: bool, shift: int) -> str:
     """Emit a full product, shifted right by `shift` and truncated to `bits`."""
     narrow = body.vector(f"i{bits}") if is_vector else f"i{bits}"
@@ -110,7 +107,8 @@ def _link(body: BodyEmitter, op: Op, operation: str, a: str, b: str, carry: str)
         total = body.fresh(f"zext i8 {carry} to {type_}") if b == "0" else b
         names = [total, "0"]
     else:
-        name = f"@llvm.x86.{_LINKS[operation]}.{type_[1:]}"
+        link = "addcarry" if operation == "add" else "subborrow"
+        name = f"@llvm.x86.{link}.{type_[1:]}"
         pair = f"{{ i8, {type_} }}"
         body.module.declare(f"{pair} {name}(i8, {type_}, {type_})")
         result_pair = body.fresh(f"call {pair} {name}(i8 {carry}, {type_} {a}, {type_} {b})")
