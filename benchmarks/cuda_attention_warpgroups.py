@@ -26,8 +26,8 @@ from quod.kernel import f16
 from quod.tensor.flash_attention.kernel import AttentionForm
 from quod.tensor.flash_attention.plan import (
     WARPGROUP_PLANS,
-    RolePlan,
     WarpgroupPlan,
+    WarpSpecialisedPlan,
     heads_together,
 )
 from quod.tensor.flash_attention.warpgroup_kernel import WARPGROUP_ATTENTION
@@ -46,9 +46,13 @@ def variants(size: int) -> list[WarpgroupPlan]:
         128: ((2, 112), (2, 80), (2, 64), (1, 96)),
     }[size]
     plain = [WARPGROUP_PLANS[size], *(WarpgroupPlan(size, *each) for each in others)]
-    roles = [RolePlan(size, 2, keys) for keys in (128, 112, 144, 160)]
-    roles.append(RolePlan(size, 2, 128, turns=False))
-    return [*plain, *roles, RolePlan(size, 2, 192 if size == 64 else 176, (24, 240))]
+    warp_specialised = [WarpSpecialisedPlan(size, 2, keys) for keys in (128, 112, 144, 160)]
+    warp_specialised.append(WarpSpecialisedPlan(size, 2, 128, ping_pong=False))
+    return [
+        *plain,
+        *warp_specialised,
+        WarpSpecialisedPlan(size, 2, 192 if size == 64 else 176, (24, 240)),
+    ]
 
 
 def graph(device: Any, shape: Shape, plan: WarpgroupPlan, *, causal: bool) -> Callable[[], float]:

@@ -107,6 +107,13 @@ def test_check(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run([*check, "--quiet"]) == 6
     assert capsys.readouterr().out == ""
 
+    values[1:3, 0] = 0, 1
+    write_wtns("w.wtns", "bn254", values)
+    assert entry.run(check) == 6
+    assert "w.wtns: fails 1 of 3 constraints of c.r1cs, namely constraint 1" in (
+        capsys.readouterr().err
+    )
+
 
 def test_check_rejects_mismatched_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     witness, symbols = str(EXAMPLE / "witness.wtns"), str(EXAMPLE / "circuit.sym")

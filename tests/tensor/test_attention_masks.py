@@ -1,7 +1,7 @@
 """Masked keys have no effect, even if they are NaN or an infinity.
 
 Against NumPy that sums seen pairs alone, for every plan: of processors, without and with tensor
-cores, by warpgroups and by roles.
+cores, by warpgroups and warp-specialised.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from quod.tensor.flash_attention.plan import (
     WARPGROUP_GRADIENT_PLANS,
     WARPGROUP_PLANS,
     AnyAttentionPlan,
-    RolePlan,
+    WarpSpecialisedPlan,
 )
 from tests.conftest import open_for_test
 from tests.support.devices import present
@@ -251,8 +251,8 @@ BY_WARPGROUPS: list[Shape] = [(5, 3, 64), (9, 259, 64)]
 
 @pytest.mark.parametrize(
     ("plan", "element"),
-    one_and_others([(WARPGROUP_PLANS[64], f16), (RolePlan(64, 2, 32), bf16)]),
-    ids=["warpgroups", "roles"],
+    one_and_others([(WARPGROUP_PLANS[64], f16), (WarpSpecialisedPlan(64, 2, 32), bf16)]),
+    ids=["warpgroups", "warp-specialised"],
 )  # fmt: skip
 def test_warpgroups(
     tiling: Any, monkeypatch: pytest.MonkeyPatch, element: Type, plan: AnyAttentionPlan

@@ -15,7 +15,7 @@ _MAX_VALUE_LENGTH = 76
 
 def inspect(
     # The command reads it and reports unreadable files as other commands do.
-    file: Annotated[Path, Argument("FILE", "File that Quod can read.", readable=False)],
+    file: Annotated[Path, Argument("FILE", "File that Quod can read.", check_readable=False)],
     as_json: AsJson = False,
 ) -> None:
     """Describe a file: its kind, curve, constraints, domain, public inputs and sizes.

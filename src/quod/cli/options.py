@@ -17,7 +17,7 @@ def typer_form(declared: Argument | Option) -> Any:
     """Convert an option or argument to typer's declaration."""
     if isinstance(declared, Argument):
         return typer.Argument(
-            metavar=declared.metavar, help=declared.help, readable=declared.readable
+            metavar=declared.metavar, help=declared.help, readable=declared.check_readable
         )
     return typer.Option(
         *declared.names, metavar=declared.metavar, help=declared.help, min=declared.least,

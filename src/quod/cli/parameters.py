@@ -20,13 +20,13 @@ class WrongUsage(Exception):
 class Argument:
     """A positional argument of a command.
 
-    An unreadable file is a wrong usage, unless `readable` is False: then the command reports it.
+    An unreadable file is a wrong usage; with `check_readable=False` the command itself reports it.
     """
 
-    def __init__(self, metavar: str, help: str, *, readable: bool = True) -> None:
+    def __init__(self, metavar: str, help: str, *, check_readable: bool = True) -> None:
         self.metavar = metavar
         self.help = help
-        self.readable = readable
+        self.check_readable = check_readable
 
 
 class Option:

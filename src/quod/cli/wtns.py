@@ -31,8 +31,10 @@ def limits_of(seconds: float, memory: int) -> WitnessLimits:
 
 
 def calculate(
-    wasm: Annotated[Path, Argument("WASM", "Witness calculator of circom.", readable=False)],
-    inputs: Annotated[Path, Argument("INPUT", "Inputs of the circuit (JSON).", readable=False)],
+    wasm: Annotated[Path, Argument("WASM", "Witness calculator of circom.", check_readable=False)],
+    inputs: Annotated[
+        Path, Argument("INPUT", "Inputs of the circuit (JSON).", check_readable=False)
+    ],
     out: Annotated[Path, Argument("WTNS", "File for the witness.")],
     seconds: SecondsLimit = 3600.0,
     memory: MemoryLimit = 4096,
@@ -77,7 +79,8 @@ def check(
 ) -> None:
     """Print the constraints that a witness fails. The exit code is 0 if there are none, else 6.
 
-    Each has the names and values of its signals, which may be secret.
+    Each constraint is printed with the values of its signals, which may be secret, and with their
+    names if SYM is given.
     """
     from quod.errors import VerificationError
     from quod.witness import check_witness
@@ -99,7 +102,7 @@ def check(
         count = len(result.failed)
         raise VerificationError(
             f"{witness}: fails {count:,} of {constraints} of {r1cs}, "
-            f"{'the first of them' if count > 1 else 'which is'} constraint {result.failed[0]}"
+            f"{'the first of them' if count > 1 else 'namely'} constraint {result.failed[0]}"
         )
     if not as_json:
         all_text = "" if result.r1cs.constraints == 1 else "all "

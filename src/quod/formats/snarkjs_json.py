@@ -33,7 +33,7 @@ from quod.formats.strict_json import (
     PUBLICS,
     VERIFICATION_KEY,
     JsonKind,
-    kind_of,
+    json_type_of,
     parse_json,
     read_json,
     shown,
@@ -114,14 +114,14 @@ class _Reader:
 
     def sequence(self, value: Any, key: str, length: int | None = None) -> list[Any]:
         if not isinstance(value, list):
-            self.fail(key, f"must be a list, not {kind_of(value)}")
+            self.fail(key, f"must be a list, not {json_type_of(value)}")
         if length is not None and len(value) != length:
             self.fail(key, f"must have {length} elements, not {len(value)}")
         return value
 
     def integer(self, value: Any, key: str, modulus: Modulus) -> int:
         if not isinstance(value, str):
-            self.fail(key, f'must be a decimal string such as "7", not {kind_of(value)}')
+            self.fail(key, f'must be a decimal string such as "7", not {json_type_of(value)}')
         if not _DECIMAL.fullmatch(value):
             self.fail(
                 key,
@@ -164,7 +164,7 @@ class _Reader:
     def document(self, value: Any, kind: JsonKind) -> dict[str, Any]:
         """Return the object of a document, after checking the protocol that it states."""
         if not isinstance(value, dict):
-            self.fail("the document", f"must be an object ({kind.what}), not {kind_of(value)}")
+            self.fail("the document", f"must be an object ({kind.what}), not {json_type_of(value)}")
         # Other provers leave the protocol out of a proof; keys must have it.
         if "protocol" not in value and kind is not PROOF:
             self.fail('"protocol"', f'is missing; a key of snarkjs has "protocol": "{PROTOCOL}"')

@@ -173,8 +173,8 @@ def _check_size(data: bytes, kind: JsonKind, refuse: Callable[[str, int], NoRetu
             )
 
 
-def kind_of(value: object) -> str:
-    """Return the kind of a JSON value, for messages."""
+def json_type_of(value: object) -> str:
+    """Return the type of a JSON value, for messages."""
     names = {dict: "an object", list: "a list", str: "a string", bool: "true or false"}
     return "null" if value is None else names.get(type(value), "a number")
 

@@ -43,7 +43,7 @@ for _definition in (steps.begin_proofs, steps.set_points):
 register(f"gkr.begin_first_sumcheck[{_FIELD.name}]", steps.begin_first_sumcheck, form=_CONSTANTS)
 register(
     f"gkr.end_first_sumcheck[{_FIELD.name}]", two_phase_steps.end_first_sumcheck, field=_FIELD,
-    values=2,
+    value_count=2,
 )  # fmt: skip
 register(
     f"gkr.begin_second_sumcheck[{_FIELD.name}]", two_phase_steps.begin_second_sumcheck,

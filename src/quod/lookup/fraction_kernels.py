@@ -11,7 +11,7 @@ from quod.hash.table import Hash
 from quod.hash.words import message_words
 from quod.kernel import U32, U64, Builder, Pointer, kernel, u32, u64
 from quod.kernel.ir.value import Value
-from quod.sumcheck.memory import ProverState
+from quod.sumcheck.memory import SumcheckProgress
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.chain import Chain, challenge
@@ -174,17 +174,18 @@ def next_layer(
     """Compute the next layer's claim, point and scales from the values of the ended layer.
 
     Runs in one workgroup. `values` has the values of each tree from index `first_value`. `before`
-    and `after` are the progress of both layers' sumchecks (`quod.sumcheck.memory.ProverState`), of
-    log_before and log_before + 1 variables. `equality` is the next sumcheck's buffer of eq tables,
-    which has the scales from index `first_scale`.
+    and `after` are the progress of both layers' sumchecks
+    (`quod.sumcheck.memory.SumcheckProgress`), of log_before and log_before + 1 variables.
+    `equality` is the next sumcheck's buffer of eq tables, which has the scales from index
+    `first_scale`.
     """
     field = form.field
     f: Any = field_arithmetic(k, field, inlined=True)
     chain = Chain(k, form.hash)
     one = k.constant(1, u32)
     zero = one - 1
-    previous_progress = ProverState(f, before, one, zero, log_before)
-    next_progress = ProverState(f, after, one, zero, log_before + 1)
+    previous_progress = SumcheckProgress(f, before, one, zero, log_before)
+    next_progress = SumcheckProgress(f, after, one, zero, log_before + 1)
     tree_values: list[list[Any]] = []
     message: list[Value] = []
     for count in form.counts:

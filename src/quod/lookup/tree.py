@@ -25,7 +25,7 @@ from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
 from quod.lookup.fraction_kernels import LayerForm, add_fractions, add_shifted, next_layer
 from quod.lookup.fractions import FractionTree, layers_of
-from quod.sumcheck.memory import ProverState
+from quod.sumcheck.memory import SumcheckProgress
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts, Term
 from quod.sumcheck.run import words_to_elements
@@ -92,7 +92,7 @@ class FractionTrees:
             level: device.allocate(size, zero=False)
             for level, size in zip(self._levels, sizes, strict=True)
         }
-        self._start = device.allocate(4 * ProverState.words(field, 1, 0))
+        self._start = device.allocate(4 * SumcheckProgress.words(field, 1, 0))
         self._starts = [0]
         for size in proof_sizes:
             self._starts.append(self._starts[-1] + -(-size // ALIGNMENT) * ALIGNMENT)

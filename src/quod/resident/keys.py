@@ -1,4 +1,4 @@
-"""The keys that a helper keeps open, within a memory bound."""
+"""The keys that the resident helper keeps open between commands, within a memory bound."""
 
 from __future__ import annotations
 
@@ -46,16 +46,16 @@ class KeyFiles:
         self.paths[identity] = os.path.abspath(path)
         return identity
 
-    def record(self, key: str) -> KeyRecord:
+    def record(self, identity: str) -> KeyRecord:
         """See `KeySource.record`; reads the header. Raises InputError for a malformed one."""
-        path = self.paths[key]
+        path = self.paths[identity]
         with opened_file(path) as (file, status):
-            self._check_identity(key, status)
+            self._check_identity(identity, status)
             container = Iden3File.parse(FileView(path, file, status.st_size), path, KIND, VERSION)
             header, _ = read_groth16_header(container)
             entry_bytes = coefficient_dtype(header.curve.fr.words).itemsize
             return KeyRecord(
-                identity=key,
+                identity=identity,
                 protocol=header.protocol,
                 registered="",
                 curve=header.curve.name,
@@ -68,17 +68,19 @@ class KeyFiles:
                 files={ZKEY: FileRecord.of("", status)},
             )
 
-    def read_zkey(self, key: str, stop: Callable[[], None]) -> memoryview:
+    def read_zkey(self, identity: str, check_cancelled: Callable[[], None]) -> memoryview:
         """See `KeySource.read_zkey`; raises InputError if the file is not the identified one."""
-        path = self.paths[key]
-        stop()
+        path = self.paths[identity]
+        check_cancelled()
         content = read_file(path, lambda view: None)
-        self._check_identity(key, os.stat(path))
+        self._check_identity(identity, os.stat(path))
         return content
 
-    def _check_identity(self, key: str, status: os.stat_result) -> None:
-        if _identity_of(status) != key:
-            raise InputError("changed while it was opened; open it again", path=self.paths[key])
+    def _check_identity(self, identity: str, status: os.stat_result) -> None:
+        if _identity_of(status) != identity:
+            raise InputError(
+                "changed while it was opened; open it again", path=self.paths[identity]
+            )
 
 
 def _identity_of(status: os.stat_result) -> str:
@@ -89,7 +91,7 @@ def _identity_of(status: os.stat_result) -> str:
 
 
 class HelperKeys:
-    """The keys of a helper; one command at a time opens keys.
+    """The keys of the resident helper, which runs one command at a time.
 
     memory_bytes: the bound on the host memory of all keys.
 
@@ -104,7 +106,7 @@ class HelperKeys:
         self._device: AnyDevice | None = None
         self._cache: KeyCache[Zkey, ProvingKey] | None = None
         self._loader: Groth16Loader | None = None
-        self._command = contextlib.ExitStack()
+        self._command_cleanup = contextlib.ExitStack()
 
     def open(self, path: Path, device: str, timeline: Timeline) -> ProvingKey:
         """Open a key for a command: a kept one if the file is still the same.
@@ -115,9 +117,9 @@ class HelperKeys:
         lease = self._lease(path, device)
         if lease is None:
             key = ProvingKey.from_zkey(path, device=device, timeline=timeline)
-            self._command.callback(key.close)
+            self._command_cleanup.callback(key.close)
             return key
-        self._command.callback(lease.release)
+        self._command_cleanup.callback(lease.release)
         key = lease.value
         available = available_memory_bytes()
         if in_host_memory(key.device) and key.peak_bytes > available:
@@ -125,17 +127,17 @@ class HelperKeys:
                 f"a proof needs {bytes_text(key.peak_bytes)} of memory, and the keys of the helper "
                 f"leave {bytes_text(available)}"
             )
-        # Messages name the file as this command does.
+        # Error messages about the key show the path that this command was given.
         key.zkey = replace(key.zkey, path=os.fspath(path))
         return key
 
     def end_command(self) -> None:
-        """End the use of keys by a command."""
-        self._command.close()
+        """Release the keys that the command opened."""
+        self._command_cleanup.close()
 
     def close(self) -> None:
         """Close all keys and free their memory."""
-        self._command.close()
+        self._command_cleanup.close()
         if self._cache is not None:
             self._cache.close()
         self._cache = self._device = self._loader = None
@@ -148,10 +150,10 @@ class HelperKeys:
         if cache is None or device is None:
             return []
         return [
-            f"{self._files.paths.get(use.key, use.key)}: on {device.name}, "
-            f"{bytes_text(use.host_bytes + use.device_bytes)}"
-            for use in cache.status().keys
-            if use.ready
+            f"{self._files.paths.get(usage.key, usage.key)}: on {device.name}, "
+            f"{bytes_text(usage.host_bytes + usage.device_bytes)}"
+            for usage in cache.status().keys
+            if usage.ready
         ]
 
     def _lease(self, path: Path, device_name: str) -> Lease[ProvingKey] | None:
@@ -162,12 +164,12 @@ class HelperKeys:
             identity = self._files.identify(path)
             cache, loader = self._cache_of(resolve_device(device_name))
             self._evict_replaced(path, identity, cache)
-            kept = {use.key for use in cache.status().keys if use.ready}
+            kept = {usage.key for usage in cache.status().keys if usage.ready}
             if identity not in kept:
                 needed = loader.needs(identity).bytes(Tier.HOST)
                 if needed > available_memory_bytes():
-                    for key in kept:
-                        cache.evict(key)
+                    for kept_identity in kept:
+                        cache.evict(kept_identity)
                 if needed > available_memory_bytes():
                     return None
             return cache.lease(identity)
@@ -183,10 +185,12 @@ class HelperKeys:
             files = self._files
             self.close()
             self._files, self._device = files, device
-            on_device = 0 if in_host_memory(device) else int(device.memory_budget * _DEVICE_SHARE)
+            device_bytes = (
+                0 if in_host_memory(device) else int(device.memory_budget * _DEVICE_SHARE)
+            )
             # One proof at a time needs no memory for concurrent proofs and batches.
-            self._loader = Groth16Loader(self._files, device, on_device, lanes=1, max_batch=1)
-            budgets = {Tier.HOST: self._memory_bytes, Tier.DEVICE: on_device}
+            self._loader = Groth16Loader(self._files, device, device_bytes, lanes=1, max_batch=1)
+            budgets = {Tier.HOST: self._memory_bytes, Tier.DEVICE: device_bytes}
             self._cache = KeyCache(self._loader, budgets)
         return self._cache, self._loader
 

@@ -194,11 +194,16 @@ def _keys(workers: Sequence[WorkerStatus], names: Mapping[str, Sequence[str]]) -
     """Return each key with its state on every worker that has an entry for it."""
     rows: dict[str, Document] = {}
     for worker in workers:
-        for use in worker.keys.keys:
+        for usage in worker.keys.keys:
             row = rows.setdefault(
-                use.key,
-                {"key": use.key, "names": list(names.get(use.key, ())), "copies": 0, "workers": []},
+                usage.key,
+                {
+                    "key": usage.key,
+                    "names": list(names.get(usage.key, ())),
+                    "copies": 0,
+                    "workers": [],
+                },
             )
-            row["copies"] += use.ready
-            row["workers"].append({"worker": worker.name} | encode_answer(use))
+            row["copies"] += usage.ready
+            row["workers"].append({"worker": worker.name} | encode_answer(usage))
     return [rows[key] for key in sorted(rows)]

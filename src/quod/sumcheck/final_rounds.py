@@ -14,7 +14,7 @@ from quod.kernel.ir.value import Value
 from quod.sumcheck.accumulators import accumulator_for
 from quod.sumcheck.eq_tables import Equality
 from quod.sumcheck.finish import RoundEnd
-from quod.sumcheck.memory import PointCoordinates, Proof, ProverState, TermCoefficients
+from quod.sumcheck.memory import PointCoordinates, Proof, SumcheckProgress, TermScales
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.structs import SumcheckMemory, SumcheckSizes
@@ -64,13 +64,13 @@ class FinalRounds:
         self.shared = k.shared(self.f.word_type, entries * self.f.word_count)
         self.sumcheck, self.local, self.lanes = k.workgroup_id(), k.local_id(), k.workgroup_size
         self.one = k.constant(1, log_size.type)
-        self.progress = ProverState(self.f, memory.progress, batch, self.sumcheck, log_size)
+        self.progress = SumcheckProgress(self.f, memory.progress, batch, self.sumcheck, log_size)
         self.sent = Proof(self.f, memory.proof, batch, self.sumcheck, log_size, shape.degree)
         # One buffer, `equality`, holds the coordinates of the point, the eq tables and the terms'
-        # coefficients.
-        self.weights = PointCoordinates(self.f, memory.equality, self.sumcheck, log_size)
+        # scales.
+        self.point = PointCoordinates(self.f, memory.equality, self.sumcheck, log_size)
         self.eq = Equality(self.f, memory.equality, sizes, self.sumcheck)
-        self.scales = TermCoefficients.load(self.f, shape, memory.equality, sizes, self.sumcheck)
+        self.scales = TermScales.load(self.f, shape, memory.equality, sizes, self.sumcheck)
 
     def load(self, table: int, index: Value) -> Any:
         """Load an entry from shared memory."""

@@ -19,7 +19,7 @@ from quod.kernel.ir.value import Value
 from quod.sumcheck.final_rounds import FinalForm, FinalRounds
 from quod.sumcheck.final_rounds_workgroup import Entry
 from quod.sumcheck.structs import InputTables, SumcheckMemory, SumcheckSizes
-from quod.sumcheck.summands import Summand, evaluated, summands
+from quod.sumcheck.summands import Summand, pass_points, summands
 from quod.sumcheck.tables import Folded, Inputs, fold, fold_all
 
 
@@ -47,7 +47,7 @@ def finish_alone(
     # kernel has memory for the largest ones.
     stored_count = size if folds else size >> 1
     final = FinalRounds(k, form, sizes, memory, stride=stored_count)
-    mixed, f, accumulator, weights = final.mixed, final.f, final.accumulator, final.weights
+    mixed, f, accumulator, point = final.mixed, final.f, final.accumulator, final.point
     end, local, lanes, progress, one = (
         final.end,
         final.local,
@@ -68,11 +68,11 @@ def finish_alone(
         return f.bounded(fold(mixed, low, high, challenge))
 
     def add_summand(
-        _: Builder, totals: Sequence[Any], corners: list[list[Any]], weight: Any, at_one: Any,
+        _: Builder, totals: Sequence[Any], corners: list[list[Any]], weight: Any, first_at_one: Any,
         scales: Sequence[Any],
     ) -> list[Any]:  # fmt: skip
         item = Summand(corners, weight)
-        parts = summands(mixed, shape.polynomial, [item], 1, scales, accumulator, at_one)
+        parts = summands(mixed, shape.polynomial, [item], 1, scales, accumulator, first_at_one)
         return list(map(accumulator.added, totals, parts))
 
     def input_entry(table: int, index: Value) -> Any:
@@ -81,7 +81,8 @@ def finish_alone(
         # There are twice as many entries before the last fold.
         stride = size << min(folds, 1)
         entries = [
-            tables.load(table, index + stride * block) for block in range(1 << len(challenges))
+            tables.load(table, index + stride * folded_corner)
+            for folded_corner in range(1 << len(challenges))
         ]
         return fold_all(mixed, entries, challenges)
 
@@ -93,13 +94,13 @@ def finish_alone(
         index: Value,
     ) -> tuple[Any, ...]:
         """Add the entries at one index to a round's sums."""
-        weight, at_one = None, None
+        weight, first_at_one = None, None
         if shape.has_point:
-            weight, at_one = (
+            weight, first_at_one = (
                 final.eq.low(variables, index),
-                f.is_zero(weights.coordinate(round_number)),
+                f.is_zero(point.coordinate(round_number)),
             )
-        arguments = (totals, corners, weight, at_one, final.scales)
+        arguments = (totals, corners, weight, first_at_one, final.scales)
         return tuple(k.call("add_summand", add_summand, *arguments, inline=is_inline))
 
     def workgroup_sums(results: Sequence[Any]) -> tuple[Any, ...]:
@@ -122,10 +123,10 @@ def finish_alone(
             loop.next(add(loop.carried, loop.index))
         return list(loop.results)
 
-    zeros = tuple(accumulator.zero() for _ in evaluated(shape.degree, 1))
+    zeros = tuple(accumulator.zero() for _ in pass_points(shape.degree, 1))
 
     def evaluate(round_number: Value, entry: Entry) -> tuple[Any, ...]:
-        """Return the values of a round's polynomial at `evaluated`; the tables stay as they are."""
+        """Return the values of a round's polynomial at `pass_points`, without changing tables."""
         variables = log_size - 1 - round_number
         half = one << variables
 
@@ -174,7 +175,7 @@ def finish_alone(
         round_number: Value, state: Words, claim: Any, totals: Sequence[Any]
     ) -> tuple[Any, ...]:
         """Store a round's message; return the transcript's state, the claim and the challenge."""
-        coefficients = end.coefficients(totals, claim, weights, round_number)
+        coefficients = end.coefficients(totals, claim, point, round_number)
         message = end.message(coefficients)
         state, challenge = end.absorbed(state, message)
         with k.if_(local == 0):

@@ -13,7 +13,7 @@ from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
 from quod.sumcheck.final_rounds import FinalForm, FinalRounds
 from quod.sumcheck.structs import InputTables, SumcheckMemory, SumcheckSizes
-from quod.sumcheck.summands import Summand, evaluated, summands
+from quod.sumcheck.summands import Summand, pass_points, summands
 from quod.sumcheck.tables import Folded, Inputs, fold, fold_all
 
 Entry = Callable[[int, Value], Any]
@@ -58,7 +58,9 @@ def finish_sumcheck(
     pending = [progress.challenge(rounds_before - folds + number) for number in range(folds)]
 
     def input_entry(table: int, index: Value) -> Any:
-        entries = [tables.load(table, index + size * block) for block in range(1 << folds)]
+        entries = [
+            tables.load(table, index + size * folded_corner) for folded_corner in range(1 << folds)
+        ]
         return fold_all(mixed, entries, pending)
 
     def run_round(round_number: Value, state: Words, claim: Any, entry: Entry) -> tuple[Words, Any]:
@@ -69,8 +71,8 @@ def finish_sumcheck(
         """
         variables = log_size - 1 - round_number
         half = one << variables
-        at_one = f.is_zero(final.weights.coordinate(round_number)) if shape.has_point else None
-        start = tuple(accumulator.zero() for _ in evaluated(shape.degree, 1))
+        first_at_one = f.is_zero(final.point.coordinate(round_number)) if shape.has_point else None
+        start = tuple(accumulator.zero() for _ in pass_points(shape.degree, 1))
         with k.range(local, half, lanes, carry=start) as loop:
             corners = [
                 [entry(table, loop.index + half * side) for side in range(2)]
@@ -79,12 +81,12 @@ def finish_sumcheck(
             weight = final.eq.low(variables, loop.index) if shape.has_point else None
             items = [Summand(corners, weight)]
             parts = summands(
-                mixed, shape.polynomial, items, 1, final.scales, accumulator, at_one
+                mixed, shape.polynomial, items, 1, final.scales, accumulator, first_at_one
             )  # fmt: skip
             loop.next(tuple(map(accumulator.added, loop.carried, parts)))
         totals = final.sums.totals([accumulator.element(total) for total in loop.results])
         # Every instance computes the message, and one stores it.
-        coefficients = end.coefficients(totals, claim, final.weights, round_number)
+        coefficients = end.coefficients(totals, claim, final.point, round_number)
         message = end.message(coefficients)
         state, challenge = end.absorbed(state, message)
         claim = f.bounded(end.at(coefficients, challenge))

@@ -11,10 +11,10 @@ from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
 from quod.kernel.machine import Capability
 from quod.sumcheck.interpolation import coefficient_rows
-from quod.sumcheck.memory import PointCoordinates, Proof, ProverState
+from quod.sumcheck.memory import PointCoordinates, Proof, SumcheckProgress
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.structs import SumcheckMemory
-from quod.sumcheck.summands import evaluated
+from quod.sumcheck.summands import pass_points
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.chain import Chain, challenge
 from quod.transcript.labels import Label
@@ -30,24 +30,24 @@ class RoundEnd:
         self.chain = Chain(k, shape.hash)
 
     def coefficients(
-        self, values: Sequence[Any], claim: Any, weights: PointCoordinates, round_number: Value
+        self, values: Sequence[Any], claim: Any, point: PointCoordinates, round_number: Value
     ) -> list[Any]:
         """Return the coefficients of a round's polynomial without eq's factor, constant term first.
 
-        values: the values at the points of `evaluated`; the first is at 1 instead of 0 if the
+        values: the values at the points of `pass_points`; the first is at 1 instead of 0 if the
             coordinate of the point in the round's variable is 0.
         """
         f, shape = self._f, self._shape
         first, *others = values
         if shape.has_point:
-            coordinate, inverse = weights.coordinate(round_number), weights.inverse(round_number)
+            coordinate, inverse = point.coordinate(round_number), point.inverse(round_number)
             # The claim is (1 - w) * t(0) + w * t(1). It gives t(1), or t(0) = claim if w is 0.
-            at_one = f.is_zero(coordinate)
+            first_at_one = f.is_zero(coordinate)
             value_from_claim = f.bounded((claim - (1 - coordinate) * first) * inverse)
             first, claim = f.bounded(first), f.bounded(claim)
             value_at_zero, value_at_one = (
-                f.select(at_one, claim, first),
-                f.select(at_one, first, value_from_claim),
+                f.select(first_at_one, claim, first),
+                f.select(first_at_one, first, value_from_claim),
             )
         else:
             value_at_zero, value_at_one = first, claim - first
@@ -56,7 +56,7 @@ class RoundEnd:
         )
 
     def first_of_two(
-        self, grid: Sequence[Sequence[Any]], weights: PointCoordinates, round_number: Value
+        self, grid: Sequence[Sequence[Any]], point: PointCoordinates, round_number: Value
     ) -> list[Any]:
         """Return the coefficients of the first of two rounds; grid[a][b] is the value at a and b.
 
@@ -65,7 +65,7 @@ class RoundEnd:
         f = self._f
         if not self._shape.has_point:
             return self.all_coefficients([f.bounded(row[0] + row[1]) for row in grid])
-        coordinate = weights.coordinate(round_number + 1)
+        coordinate = point.coordinate(round_number + 1)
         sums = [f.bounded(row[0] + coordinate * (row[1] - row[0])) for row in grid]
         return self.all_coefficients(sums)
 
@@ -137,21 +137,23 @@ def finish_rounds(
     at_once: partial sums of a value that an instance loads at a time (`parts_at_once`).
     """
     f = field_arithmetic(k, shape.field, inlined=True)
-    values = len(evaluated(shape.degree, depth))
-    sums, end = WorkgroupSums(k, f, values), RoundEnd(k, f, shape)
+    value_count = len(pass_points(shape.degree, depth))
+    sums, end = WorkgroupSums(k, f, value_count), RoundEnd(k, f, shape)
     sumcheck, local = k.workgroup_id(), k.local_id()
-    progress = ProverState(f, memory.progress, batch, sumcheck, log_size)
+    progress = SumcheckProgress(f, memory.progress, batch, sumcheck, log_size)
     # Load before the sums, to overlap the latencies, and before instance 0 overwrites the values.
     claim, state = progress.claim(), progress.state(end.chain)
-    totals = sums.totals(added_parts(f, partial, sumcheck * values, values, groups_each, at_once))
+    totals = sums.totals(
+        added_parts(f, partial, sumcheck * value_count, value_count, groups_each, at_once)
+    )
     # Every instance computes the messages, and one stores them.
-    weights = PointCoordinates(f, memory.equality, sumcheck, log_size)
+    point = PointCoordinates(f, memory.equality, sumcheck, log_size)
     if depth == 1:
-        coefficients = end.coefficients(totals, claim, weights, round_number)
+        coefficients = end.coefficients(totals, claim, point, round_number)
     else:
         width = shape.degree + 1
-        grid = [totals[start : start + width] for start in range(0, values, width)]
-        coefficients = end.first_of_two(grid, weights, round_number)
+        grid = [totals[start : start + width] for start in range(0, value_count, width)]
+        coefficients = end.first_of_two(grid, point, round_number)
     message = end.message(coefficients)
     state, challenge = end.absorbed(state, message)
     rounds = [(message, challenge)]
@@ -177,7 +179,7 @@ def parts_at_once(groups_each: int, lanes: int) -> int:
 
 
 def added_parts(
-    f: Any, partial: Value, first: Value, values: int, groups_each: Value, at_once: int
+    f: Any, partial: Value, first: Value, value_count: int, groups_each: Value, at_once: int
 ) -> list[Any]:
     """Return for each value the sum of the partial sums that one instance loads.
 
@@ -185,7 +187,7 @@ def added_parts(
     first: index in `partial`, in values, of the first value; each has `groups_each` partial sums.
     """
     k = f.k
-    starts = [(first + value) * groups_each for value in range(values)]
+    starts = [(first + value_index) * groups_each for value_index in range(value_count)]
     zeros = tuple(f.bounded(f.zero()) for _ in starts)
     with k.range(0, groups_each, k.workgroup_size * at_once, carry=zeros) as loop:
         # All loads come before the first addition, so that their latencies overlap.

@@ -4,8 +4,8 @@ A WebGPU kernel can bind only a few buffers, so related arrays share one. All ar
 of the field of challenges, except the states of transcripts.
 
 `equality`  coordinates of the points and their inverses (`PointCoordinates`), then partial eq
-            tables (`Equality`), then coefficients of terms (`TermCoefficients`)
-`progress`  claims, challenges, states of transcripts (`ProverState`)
+            tables (`Equality`), then the scales of terms (`TermScales`)
+`progress`  claims, challenges, states of transcripts (`SumcheckProgress`)
 `proof`     round messages as the words that the transcript absorbs, then final evaluations of the
             tables (`Proof`)
 
@@ -28,7 +28,7 @@ from quod.sumcheck.structs import SumcheckSizes
 from quod.transcript.chain import Chain
 
 
-class ProverState:
+class SumcheckProgress:
     """The prover state of one sumcheck of a batch, inside kernels."""
 
     def __init__(self, f: Any, memory: Value, batch: Value, number: Value, log_size: Value) -> None:
@@ -107,12 +107,12 @@ class PointCoordinates:
         return self._f.bounded(self._f.load(self._memory, 2 * (self._first + variable) + 1))
 
 
-class TermCoefficients:
-    """The coefficients of terms of a sumcheck's polynomial that are known only at run time."""
+class TermScales:
+    """The scales of a sumcheck's terms: their coefficients that are known only at run time."""
 
     @staticmethod
     def offset(has_point: bool, batch: Any, log_size: Any, log_low: Any) -> Any:
-        """Return the offset of a batch's coefficients in `equality`, in elements.
+        """Return the offset of a batch's scales in `equality`, in elements.
 
         log_low: the number of variables of the lower eq table (`SumcheckSizes`).
         """
@@ -122,11 +122,11 @@ class TermCoefficients:
 
     @staticmethod
     def load(f: Any, shape: Shape, memory: Value, sizes: SumcheckSizes, number: Value) -> list[Any]:
-        """Load the coefficient of each term of sumcheck `number`; None for a term without one."""
+        """Load the scale of each term of sumcheck `number`; None for a term without one."""
         count = shape.scale_count
         if not count:
             return [None] * len(shape.polynomial.terms)
-        first = TermCoefficients.offset(shape.has_point, sizes.batch, sizes.log_size, sizes.log_low)
+        first = TermScales.offset(shape.has_point, sizes.batch, sizes.log_size, sizes.log_low)
         start = number * count + first
         scales = [f.bounded(f.load(memory, start + index)) for index in range(count)]
         return [None if index is None else scales[index] for index in shape.scales]

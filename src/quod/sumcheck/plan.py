@@ -18,11 +18,11 @@ from quod.sumcheck.final_rounds_thread import finish_alone
 from quod.sumcheck.final_rounds_workgroup import finish_sumcheck
 from quod.sumcheck.finish import finish_rounds, parts_at_once
 from quod.sumcheck.interpolation import check_degree
-from quod.sumcheck.memory import Proof, ProverState, TermCoefficients
+from quod.sumcheck.memory import Proof, SumcheckProgress, TermScales
 from quod.sumcheck.rounds import PassForm, evaluate_inputs, fold_and_evaluate, sum_inputs
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.structs import InputTables, SumcheckMemory, SumcheckSizes
-from quod.sumcheck.summands import evaluated
+from quod.sumcheck.summands import pass_points
 from quod.sumcheck.verifier import MAX_VARIABLES
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.elements import challenge_bits
@@ -264,38 +264,39 @@ class SumcheckPlan:
     def _two_rounds_fit(self) -> bool:
         """True if the workgroup's sums for the values of two rounds fit into shared memory."""
         machine = self.device.machine(self._lanes)
-        sums = WorkgroupSums.elements(machine, len(evaluated(self.shape.degree, 2)))
+        sums = WorkgroupSums.elements(machine, len(pass_points(self.shape.degree, 2)))
         return sums * self._element_bytes <= machine.shared_bytes_limit
 
-    def _entries(self, pass_: Pass) -> int:
+    def _index_count(self, pass_: Pass) -> int:
         """Return the number of indices over which a pass loops, per table."""
         return 1 << (self.log2_size - pass_.first - pass_.depth)
 
     def groups_each(self, pass_: Pass) -> int:
         """Return the number of workgroups of a pass per sumcheck.
 
-        There are at most as many kernel instances as entries. All entries of an instance have the
-        same index bits in the lower variables or, with blocks, in the upper variables.
+        There are at most as many kernel instances as indices, or one workgroup. All indices of an
+        instance agree in the lower variables or, with blocks, in the upper variables.
         """
-        entries, lower = self._entries(pass_), 1 << self.log_low
+        indices, lower = self._index_count(pass_), 1 << self.log_low
         if self._uses_blocks:
-            blocks = entries // lower if self.shape.has_point else 1
-            return max(1, blocks, min(self._max_groups, entries // self._lanes))
+            blocks = indices // lower if self.shape.has_point else 1
+            return max(1, blocks, min(self._max_groups, indices // self._lanes))
         instances = max(self._max_groups * self._lanes, lower)
-        return max(1, min(instances, entries) // self._lanes)
+        return max(1, min(instances, indices) // self._lanes)
 
     @property
     def _uses_blocks(self) -> bool:
-        """True if the entries of a workgroup are contiguous, which suits the caches of a CPU."""
+        """True if the indices of a workgroup are contiguous, which suits the caches of a CPU."""
         return self.device.host_memory
 
     def _form(self, pass_: Pass) -> PassForm:
         """Return the static parameters of a pass's kernel."""
-        block, unrolled = self._entries(pass_) // self.groups_each(pass_), self._unrolled(pass_)
-        is_even = self._uses_blocks and block % (self._lanes * unrolled) == 0
+        block = self._index_count(pass_) // self.groups_each(pass_)
+        unrolled = self._unrolled(pass_)
         return PassForm(
-            self.shape, pass_.depth, unrolled, self._uses_blocks, is_even, pass_.folds,
-            from_inputs=pass_.folds == pass_.first,
+            self.shape, pass_.depth, unrolled, self._uses_blocks,
+            equal_iterations=self._uses_blocks and block % (self._lanes * unrolled) == 0,
+            folds=pass_.folds, from_inputs=pass_.folds == pass_.first,
         )  # fmt: skip
 
     @property
@@ -321,17 +322,17 @@ class SumcheckPlan:
 
     @property
     def equality_bytes(self) -> int:
-        """Bytes of `equality`: data computed from the points, and coefficients of terms."""
+        """Bytes of `equality`: data computed from the points, and scales of terms."""
         entries = self.first_scale + self.batch * self.shape.scale_count
         return max(1, entries) * self._element_bytes
 
     @property
     def first_scale(self) -> int:
-        """Offset of the terms' coefficients in `equality`, in elements.
+        """Offset of the terms' scales in `equality`, in elements.
 
         The caller writes them, `shape.scale_count` per sumcheck.
         """
-        offset: int = TermCoefficients.offset(
+        offset: int = TermScales.offset(
             self.shape.has_point, self.batch, self.log2_size, self.log_low
         )  # fmt: skip
         return offset
@@ -339,7 +340,7 @@ class SumcheckPlan:
     @property
     def progress_bytes(self) -> int:
         """Bytes of `progress`: claims, challenges and states of transcripts."""
-        return 4 * ProverState.words(self.field, self.batch, self.log2_size)
+        return 4 * SumcheckProgress.words(self.field, self.batch, self.log2_size)
 
     @property
     def proof_bytes(self) -> int:
@@ -358,7 +359,7 @@ class SumcheckPlan:
     def partial_bytes(self) -> int:
         """Bytes of `partial`: the partial sums of workgroups."""
         part_counts = [
-            self.groups_each(pass_) * len(evaluated(self.shape.degree, pass_.depth))
+            self.groups_each(pass_) * len(pass_points(self.shape.degree, pass_.depth))
             for pass_ in self.passes
         ]
         return self.batch * max([self.sum_groups, *part_counts]) * self._element_bytes
@@ -379,7 +380,7 @@ class SumcheckPlan:
     def record_point(self, recording: RecordingStream, points: Buffer, equality: Buffer) -> None:
         """Record the launches that fill `equality` from `batch` points of log2_size elements each.
 
-        The coefficients of terms in `equality` stay as they are.
+        The scales of terms in `equality` stay as they are.
         """
         count = self.batch * self.log2_size
         entries = self.batch * eq_table_entries(self.log2_size, self.log_low)
@@ -450,10 +451,10 @@ class SumcheckPlan:
         return self._compiled(definition, lanes=self._final_lanes, form=form)
 
     def _unrolled(self, pass_: Pass) -> int:
-        """Return the number of entries that an instance handles per iteration of a pass."""
-        entries = self._entries(pass_)
+        """Return the number of indices that an instance handles per iteration of a pass."""
+        indices = self._index_count(pass_)
         limit = _UNROLLED_INPUTS if pass_.first == 0 and pass_.depth == 1 else 1
-        return min(limit, max(1, entries // (self.groups_each(pass_) * self._lanes)))
+        return min(limit, max(1, indices // (self.groups_each(pass_) * self._lanes)))
 
     def _input_tables(self, inputs: Inputs, other: Buffer) -> InputTables:
         """Return the inputs as kernel arguments; a missing buffer is replaced by `other`."""

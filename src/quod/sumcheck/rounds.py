@@ -2,7 +2,9 @@
 
 A pass folds the tables by the challenges of the previous pass. While the folded entries are in
 registers, it evaluates the polynomials of its own rounds. Variable 0, the highest bit of an
-entry's index, is bound first, so adjacent entries stay adjacent.
+entry's index, is bound first, so adjacent entries stay adjacent. The kernel instances of a
+sumcheck divide the indices in the remaining variables; at each index a pass reads 2**(depth +
+folds) entries of every table. `quod.sumcheck.memory` describes the buffers, such as `equality`.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
 from quod.sumcheck.accumulators import Accumulator, Reduced, accumulator_for
 from quod.sumcheck.eq_tables import Equality
-from quod.sumcheck.memory import PointCoordinates, ProverState, TermCoefficients
+from quod.sumcheck.memory import PointCoordinates, SumcheckProgress, TermScales
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.structs import InputTables, SumcheckSizes
-from quod.sumcheck.summands import Summand, evaluated, polynomial_value, summands
+from quod.sumcheck.summands import Summand, pass_points, polynomial_value, summands
 from quod.sumcheck.tables import Folded, Inputs, fold_all
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 
@@ -29,12 +31,13 @@ class PassForm:
     """The static parameters of the kernels of a pass.
 
     depth: the number of rounds that the pass evaluates.
-    unrolled: entries per iteration of an instance; `unrolled` times the instances of a sumcheck
-        divides the number of entries.
-    in_blocks: the entries of a workgroup are contiguous, at most 2**log_low of them; otherwise
-        consecutive entries go to consecutive instances of all workgroups.
-    even: the workgroup size times `unrolled` divides the length of a block, so all instances have
-        the same number of iterations.
+    unrolled: indices per iteration of an instance; if above 1, `unrolled` times the number of
+        instances of a sumcheck divides the number of indices.
+    in_blocks: the indices of a workgroup are a contiguous block; if there is a point, at most
+        2**`SumcheckSizes.log_low` of them. Otherwise consecutive indices go to consecutive
+        instances of all workgroups.
+    equal_iterations: the workgroup size times `unrolled` divides the length of a block, so all
+        instances have the same number of iterations.
     folds: the number of challenges by which the pass folds the tables first.
     from_inputs: the tables before the pass are the inputs.
     """
@@ -43,7 +46,7 @@ class PassForm:
     depth: int
     unrolled: int
     in_blocks: bool
-    even: bool = False
+    equal_iterations: bool = False
     folds: int = 0
     from_inputs: bool = True
 
@@ -61,18 +64,18 @@ def evaluate_inputs(
 ) -> None:
     """Write the partial sums of the first rounds' values, of `groups_each` workgroups per sumcheck.
 
-    The index in `partial` is (sumcheck * values + value) * groups_each + workgroup; `values` is the
-    length of `evaluated`.
+    The values are those of the rounds' polynomials at `pass_points`. The index in `partial` is
+    (sumcheck * number of points + point) * groups_each + workgroup.
     """
-    trace = _Pass(k, form, sizes, groups_each, equality, partial)
-    trace.begin(k.constant(0, sizes.log_size.type), form.depth)
-    tables = Inputs(trace.mixed, form.shape, inputs, sizes, trace.sumcheck)
-    count = trace.count
+    pass_ = _Pass(k, form, sizes, groups_each, equality, partial)
+    pass_.begin(k.constant(0, sizes.log_size.type), form.depth)
+    tables = Inputs(pass_.mixed, form.shape, inputs, sizes, pass_.sumcheck)
+    count = pass_.count
 
     def corners(table: int, index: Value) -> list[Any]:
         return [tables.load(table, index + count * corner) for corner in range(1 << form.depth)]
 
-    trace.run(corners, form.unrolled)
+    pass_.run(corners, form.unrolled)
 
 
 @kernel
@@ -90,37 +93,37 @@ def fold_and_evaluate(
     *,
     form: PassForm,
 ) -> None:
-    """Fold the tables by the previous challenges; write the partial sums of the next values.
+    """Fold the tables by the previous challenges; write the partial sums of the pass's values.
 
     The folded tables overwrite the previous ones in `folded`, at strides of 2**log_folded entries.
     The first fold reads the inputs. See `evaluate_inputs` for `partial`.
     """
-    trace = _Pass(k, form, sizes, groups_each, equality, partial)
-    trace.begin(round_number, form.depth)
-    mixed, f, folds = trace.mixed, trace.mixed.extended, form.folds
-    target = Folded(mixed, folded, sizes.batch, trace.sumcheck, log_folded)
+    pass_ = _Pass(k, form, sizes, groups_each, equality, partial)
+    pass_.begin(round_number, form.depth)
+    mixed, f, folds = pass_.mixed, pass_.mixed.extended, form.folds
+    target = Folded(mixed, folded, sizes.batch, pass_.sumcheck, log_folded)
     source = (
-        Inputs(mixed, form.shape, inputs, sizes, trace.sumcheck) if form.from_inputs else target
+        Inputs(mixed, form.shape, inputs, sizes, pass_.sumcheck) if form.from_inputs else target
     )
-    sumcheck_progress = ProverState(f, progress, sizes.batch, trace.sumcheck, sizes.log_size)
+    sumcheck_progress = SumcheckProgress(f, progress, sizes.batch, pass_.sumcheck, sizes.log_size)
     challenges = [
         sumcheck_progress.challenge(round_number - folds + number) for number in range(folds)
     ]
-    count = trace.count
+    count = pass_.count
 
     def corners(table: int, index: Value) -> list[Any]:
         folded_values = []
         for corner in range(1 << form.depth):
             entries = [
-                source.load(table, index + count * (corner + (block << form.depth)))
-                for block in range(1 << folds)
+                source.load(table, index + count * (corner + (folded_corner << form.depth)))
+                for folded_corner in range(1 << folds)
             ]
             folded_values.append(fold_all(mixed, entries, challenges))
         for corner, element in enumerate(folded_values):
             target.store(table, index + count * corner, element)
         return folded_values
 
-    trace.run(corners, form.unrolled)
+    pass_.run(corners, form.unrolled)
 
 
 @kernel
@@ -138,14 +141,14 @@ def sum_inputs(
 
     See `evaluate_inputs` for `partial`.
     """
-    trace = _Pass(k, form, sizes, groups_each, equality, partial)
-    trace.begin(k.constant(0, sizes.log_size.type), 1, values=1)
-    tables = Inputs(trace.mixed, form.shape, inputs, sizes, trace.sumcheck)
-    trace.sum_hypercube(tables)
+    pass_ = _Pass(k, form, sizes, groups_each, equality, partial)
+    pass_.begin(k.constant(0, sizes.log_size.type), 1, value_count=1)
+    tables = Inputs(pass_.mixed, form.shape, inputs, sizes, pass_.sumcheck)
+    pass_.sum_hypercube(tables)
 
 
 class _Pass:
-    """The code that the kernels of passes share, while one of them is traced."""
+    """A pass while its kernel is traced: the code that the kernels of passes share."""
 
     variables: Value
     count: Value
@@ -154,7 +157,7 @@ class _Pass:
         self, k: Builder, form: PassForm, sizes: SumcheckSizes, groups_each: Value,
         equality: Value, partial: Value,
     ) -> None:  # fmt: skip
-        self.k, self._in_blocks, self._even = k, form.in_blocks, form.even
+        self.k, self._in_blocks, self._equal_iterations = k, form.in_blocks, form.equal_iterations
         self.shape = shape = form.shape
         self.mixed = MixedField(k, shape.field)
         self._log_size = log_size = sizes.log_size
@@ -162,49 +165,59 @@ class _Pass:
         self.sumcheck = k.workgroup_id() // groups_each
         self._group = k.workgroup_id() % groups_each
         f = self.mixed.extended
-        self._weights = PointCoordinates(f, equality, self.sumcheck, log_size)
+        self._point = PointCoordinates(f, equality, self.sumcheck, log_size)
         self._eq = Equality(f, equality, sizes, self.sumcheck)
-        self._scales = TermCoefficients.load(f, shape, equality, sizes, self.sumcheck)
+        self._scales = TermScales.load(f, shape, equality, sizes, self.sumcheck)
 
-    def begin(self, round_number: Value, depth: int, *, values: int | None = None) -> None:
+    def begin(self, round_number: Value, depth: int, *, value_count: int | None = None) -> None:
         """Set the pass's first round, its depth and its number of values.
 
-        Sets `variables`, the number of variables after these rounds, and `count` = 2**variables.
+        Sets `variables`, the number of variables after these rounds, and `count` = 2**variables,
+        the number of indices.
         """
         self._round, self._depth = round_number, depth
         self.variables = self._log_size - depth - round_number
         self.count = self.k.constant(1, self.variables.type) << self.variables
-        self._values = len(evaluated(self.shape.degree, depth)) if values is None else values
-        self._sums = WorkgroupSums(self.k, self.mixed.extended, self._values)
+        if value_count is None:
+            value_count = len(pass_points(self.shape.degree, depth))
+        self._value_count = value_count
+        self._sums = WorkgroupSums(self.k, self.mixed.extended, self._value_count)
 
     def run(self, corners: Callable[[int, Value], list[Any]], unrolled: int) -> None:
-        """Sum the values of the pass's rounds over all entries, and write the partial sums.
+        """Sum the values of the pass's rounds over all indices, and write the partial sums.
 
         corners: returns the entries of a table at the 2**depth hypercube points of the pass's
             variables, for one index of the remaining variables.
         """
-        shape, at_one = self.shape, None
+        shape, first_at_one = self.shape, None
         if shape.has_point and self._depth == 1:
-            at_one = self.mixed.extended.is_zero(self._weights.coordinate(self._round))
+            # If eq's coordinate is 0, the claim is the value at 0 (`RoundEnd.coefficients`).
+            first_at_one = self.mixed.extended.is_zero(self._point.coordinate(self._round))
 
-        def parts(indices: Sequence[tuple[Value, Any]]) -> list[Any]:
+        def addends_of(indices: Sequence[tuple[Value, Any]]) -> list[Any]:
             items = [
                 Summand([corners(table, index) for table in range(shape.tables)], weight)
                 for index, weight in indices
             ]
             return summands(
-                self.mixed, shape.polynomial, items, self._depth, self._scales, accumulator, at_one
+                self.mixed,
+                shape.polynomial,
+                items,
+                self._depth,
+                self._scales,
+                accumulator,
+                first_at_one,
             )
 
         accumulator = accumulator_for(self.mixed)
-        self._add_up(unrolled, parts, accumulator)
+        self._add_up(unrolled, addends_of, accumulator)
 
     def sum_hypercube(self, tables: Inputs) -> None:
         """Sum the polynomial over the hypercube, and write the partial sums."""
         mixed, shape, half = self.mixed, self.shape, self.count
-        coordinate = self._weights.coordinate(self._round) if shape.has_point else None
+        coordinate = self._point.coordinate(self._round) if shape.has_point else None
 
-        def parts(indices: Sequence[tuple[Value, Any]]) -> list[Any]:
+        def addends_of(indices: Sequence[tuple[Value, Any]]) -> list[Any]:
             ((index, eq_factor),) = indices
             low, high = (
                 polynomial_value(
@@ -222,22 +235,23 @@ class _Pass:
             )
             return [mixed.multiply(eq_factor, sum_over_variable)]
 
-        self._add_up(1, parts, Reduced(mixed))
+        self._add_up(1, addends_of, Reduced(mixed))
 
     def _add_up(
-        self, unrolled: int, parts: Callable[[Sequence[tuple[Value, Any]]], list[Any]],
+        self, unrolled: int, addends_of: Callable[[Sequence[tuple[Value, Any]]], list[Any]],
         accumulator: Accumulator,
     ) -> None:  # fmt: skip
-        """Sum `parts` over all indices, weighted by eq of the remaining variables, to `partial`.
+        """Sum over all indices, weighted by eq, and write the workgroup's sums to `partial`.
 
-        `parts` receives `unrolled` indices at a time, each with one of the two factors of its eq
-        weight. The other factor is constant in an instance, so it multiplies the instance's sum. It
-        comes from the upper eq table with blocks, else from the lower one.
+        addends_of: returns the sums of each value over `unrolled` indices. It receives each index
+            with a factor of its eq weight, from the low eq table with blocks, else from the high
+            one. The factor from the other table is the same for all indices of an instance, so it
+            multiplies the instance's sums.
         """
         k, f = self.k, self.mixed.extended
         eq = self._eq if self.shape.has_point else None
         first_index, offset, end, stride = self._instance_indices()
-        zeros = tuple(accumulator.zero() for _ in range(self._values))
+        zeros = tuple(accumulator.zero() for _ in range(self._value_count))
         with k.range(first_index, end, stride * unrolled, carry=zeros) as loop:
             index = loop.index if offset is None else loop.index + offset
             indices = [index + stride * step for step in range(unrolled)]
@@ -246,7 +260,7 @@ class _Pass:
                 None if inner_factor is None else inner_factor(self.variables, index)
                 for index in indices
             ]
-            addends = parts(list(zip(indices, weights, strict=True)))
+            addends = addends_of(list(zip(indices, weights, strict=True)))
             loop.next(tuple(map(accumulator.added, loop.carried, addends)))
         totals = [accumulator.element(total) for total in loop.results]
         if eq is not None:
@@ -258,22 +272,22 @@ class _Pass:
             totals = [total * outer_factor for total in totals]
         totals = self._sums.totals(totals)
         with k.if_(k.local_id() == 0):
-            for value, total in enumerate(totals):
+            for value_index, total in enumerate(totals):
                 partial_index = (
-                    self.sumcheck * self._values + value
+                    self.sumcheck * self._value_count + value_index
                 ) * self._groups_each + self._group
                 f.store(self._partial, partial_index, total)
 
     def _instance_indices(self) -> tuple[Value, Value | None, Value, Any]:
         """Return first index, offset or None, end and stride of an instance's indices.
 
-        The first index with an offset is the same in the whole workgroup.
+        With an offset, to be added to each index, the first index is uniform in the workgroup.
         """
         k = self.k
         if self._in_blocks:
             block = self.count // self._groups_each
             first = self._group * block
-            if self._even:
+            if self._equal_iterations:
                 return first, k.local_id(), first + block, k.workgroup_size
             return first + k.local_id(), None, first + block, k.workgroup_size
         index = self._group * k.workgroup_size + k.local_id()

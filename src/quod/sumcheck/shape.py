@@ -18,8 +18,8 @@ class Shape:
     in_base: the first `in_base` tables have elements of the prime field before their first fold,
         in a separate buffer.
     has_point: the sum is weighted by eq of a point.
-    scales: for each term None, or the index of its run-time coefficient in `equality`; empty if no
-        term has one.
+    scales: for each term None, or the index in `equality` of its scale, a coefficient that is known
+        only at run time; empty if no term has one.
     hash: the hash of the transcript.
     Raises InputError for values out of range.
     """
@@ -51,7 +51,7 @@ class Shape:
 
     @property
     def scale_count(self) -> int:
-        """The number of run-time coefficients of terms per sumcheck."""
+        """The number of scales of terms per sumcheck."""
         return 1 + max((scale for scale in self.scales if scale is not None), default=-1)
 
     @property

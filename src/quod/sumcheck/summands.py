@@ -22,7 +22,7 @@ Point = tuple[EvaluationPoint, ...]
 """An evaluation point for each variable that the pass's rounds bind."""
 
 
-def evaluated(degree: int, depth: int) -> list[Point]:
+def pass_points(degree: int, depth: int) -> list[Point]:
     """Return the points at which a pass of `depth` rounds, 1 or 2, evaluates its polynomials.
 
     One round has all of `evaluation_points` but 1, whose value follows from the claim. Two rounds
@@ -48,29 +48,33 @@ def summands(
     depth: int,
     scales: Sequence[Any],
     accumulator: Accumulator,
-    at_one: Value | None = None,
+    first_at_one: Value | None = None,
 ) -> list[Any]:
-    """Return for each point of `evaluated` the weighted polynomial summed over items.
+    """Return for each point of `pass_points` the weighted polynomial summed over items.
 
     scales: the run-time coefficient of each term, or None.
-    at_one: whether the first point of a single round is 1 instead of 0.
+    first_at_one: whether the first point of a single round is 1 instead of 0: the claim is the
+        value at 0 if eq's coordinate is 0.
     The results are arguments of `accumulator.added`.
     """
     degree, results = polynomial.degree, []
-    for point in evaluated(degree, depth):
+    for point in pass_points(degree, depth):
         scaled_terms = _scaled(polynomial, scales)
         # Only terms of full degree have a leading coefficient, the value at infinity.
         if None in point:
             scaled_terms = [term for term in scaled_terms if len(term[0][1]) == degree]
         values = [
-            [value_at(mixed, point, corners, at_one) for corners in item.corners] for item in items
+            [value_at(mixed, point, corners, first_at_one) for corners in item.corners]
+            for item in items
         ]
         weights = [item.weight for item in items]
         results.append(accumulator.part(_sum(mixed, scaled_terms, values, weights)))
     return results
 
 
-def value_at(mixed: MixedField, point: Point, corners: list[Any], at_one: Value | None) -> Any:
+def value_at(
+    mixed: MixedField, point: Point, corners: list[Any], first_at_one: Value | None
+) -> Any:
     """Evaluate at a point the multilinear polynomial whose values on the hypercube are `corners`.
 
     The first variable is the highest bit of an index.
@@ -78,9 +82,11 @@ def value_at(mixed: MixedField, point: Point, corners: list[Any], at_one: Value 
     for x in point:
         half = len(corners) // 2
         pairs = zip(corners[:half], corners[half:], strict=True)
-        if x == 0 and at_one is not None:
+        if x == 0 and first_at_one is not None:
             corners = [
-                (mixed.extended if mixed.is_extended(low) else mixed.base).select(at_one, high, low)
+                (mixed.extended if mixed.is_extended(low) else mixed.base).select(
+                    first_at_one, high, low
+                )
                 for low, high in pairs
             ]
         else:

@@ -16,16 +16,16 @@ class WorkgroupSums:
     barriers. It does not end with a barrier, so two calls need a barrier between them.
     """
 
-    def __init__(self, k: Builder, f: Any, values: int) -> None:
-        """Reserve shared memory; `values` is the largest number of sums per call of `totals`."""
+    def __init__(self, k: Builder, f: Any, value_count: int) -> None:
+        """Reserve shared memory; `value_count` is the largest number of sums per `totals`."""
         self._k, self._f = k, f
         self._slots_per_value = _slot_count(k.machine)
-        self._shared = k.shared(f.word_type, values * self._slots_per_value * f.word_count)
+        self._shared = k.shared(f.word_type, value_count * self._slots_per_value * f.word_count)
 
     @staticmethod
-    def elements(machine: Machine, values: int) -> int:
-        """Return the number of elements of shared memory that `values` sums need."""
-        return values * _slot_count(machine)
+    def elements(machine: Machine, value_count: int) -> int:
+        """Return the number of elements of shared memory that `value_count` sums need."""
+        return value_count * _slot_count(machine)
 
     def totals(self, elements: Sequence[Any]) -> list[Any]:
         """Return the sum of each element over the workgroup, to every instance.
@@ -39,7 +39,7 @@ class WorkgroupSums:
 
     def _sum_by_subgroups(self, elements: Sequence[Any]) -> list[Any]:
         """Sum over each subgroup with shuffles, then over the subgroups in shared memory."""
-        k, f, values = self._k, self._f, len(elements)
+        k, f, value_count = self._k, self._f, len(elements)
         partial, distance = elements, k.subgroup_size // 2
         lanes_are_separate = not k.machine.has(Capability.VECTOR_LANES)
         while lanes_are_separate and distance and len(partial) % 2 == 0:
@@ -55,17 +55,22 @@ class WorkgroupSums:
         if self._slots_per_value == 1:
             return [
                 self._broadcast(
-                    partial[value % values_each], value // values_each * lanes_per_value
+                    partial[value_index % values_each], value_index // values_each * lanes_per_value
                 )
-                for value in range(values)
+                for value_index in range(value_count)
             ]
         lane = k.lane_id()
         with k.if_((lane & (lanes_per_value - 1)) == 0):
             for index, element in enumerate(partial):
-                value = index + values_each * (lane >> (lanes_per_value.bit_length() - 1))
-                f.store(self._shared, k.subgroup_id() + value * self._slots_per_value, element)
+                value_index = index + values_each * (lane >> (lanes_per_value.bit_length() - 1))
+                f.store(
+                    self._shared, k.subgroup_id() + value_index * self._slots_per_value, element
+                )
         k.barrier()
-        return [self._sum_slots(value, self._slots_per_value) for value in range(values)]
+        return [
+            self._sum_slots(value_index, self._slots_per_value)
+            for value_index in range(value_count)
+        ]
 
     def _exchange_halves(self, elements: Sequence[Any], distance: int) -> list[Any]:
         """Halve the number of values per lane by an exchange with lane lane_id ^ distance.
@@ -100,27 +105,27 @@ class WorkgroupSums:
         """Sum in shared memory: add the upper half of the instances' values to the lower half."""
         k, f = self._k, self._f
         local, count = k.local_id(), k.workgroup_size
-        for value, element in enumerate(elements):
-            f.store(self._shared, local + value * count, element)
+        for value_index, element in enumerate(elements):
+            f.store(self._shared, local + value_index * count, element)
         k.barrier()
         half = count // 2
         while half:
             with k.if_(local < half):
-                for value in range(len(elements)):
-                    index = local + value * count
+                for value_index in range(len(elements)):
+                    index = local + value_index * count
                     f.store(
                         self._shared, index,
                         f.load(self._shared, index) + f.load(self._shared, index + half),
                     )  # fmt: skip
             k.barrier()
             half //= 2
-        return [self._sum_slots(value, 1) for value in range(len(elements))]
+        return [self._sum_slots(value_index, 1) for value_index in range(len(elements))]
 
-    def _sum_slots(self, value: int, count: int) -> Any:
+    def _sum_slots(self, value_index: int, count: int) -> Any:
         """Add the first `count` partial sums of a value in shared memory."""
         f, total = self._f, None
         for index in range(count):
-            element = f.load(self._shared, value * self._slots_per_value + index)
+            element = f.load(self._shared, value_index * self._slots_per_value + index)
             total = element if total is None else f.bounded(total + element)
         return f.bounded(total)
 

@@ -20,7 +20,7 @@ from quod.frozen import frozen
 from quod.kernel.ir.types import Type, bf16, f16, f32, i8, i32, u8, u16, u32, u64
 from quod.validation import shown
 
-Given: TypeAlias = "Array | Buffer | ForeignArray"
+AnyArray: TypeAlias = "Array | Buffer | ForeignArray"
 """A tensor argument as callers pass it."""
 
 WORDS = {each.bytes: each for each in (u8, u16, u32, u64)}
@@ -53,7 +53,7 @@ class Tensor:
         return f"{self.element} of shape {self.shape}"
 
 
-def tensor(device: AnyDevice, name: str, value: Given) -> Tensor:
+def tensor(device: AnyDevice, name: str, value: AnyArray) -> Tensor:
     """Return a tensor of f32, f16 or bf16, contiguous in C order, with at least one axis.
 
     Raises InputError, with the argument's name, for any other array.
@@ -64,7 +64,7 @@ def tensor(device: AnyDevice, name: str, value: Given) -> Tensor:
     )  # fmt: skip
 
 
-def indices(device: AnyDevice, name: str, value: Given) -> Tensor:
+def indices(device: AnyDevice, name: str, value: AnyArray) -> Tensor:
     """Return a tensor of int32 or uint32, as u32 bits; errors as in `tensor`."""
     return _described(
         device, name, value, _index,
@@ -72,7 +72,7 @@ def indices(device: AnyDevice, name: str, value: Given) -> Tensor:
     )  # fmt: skip
 
 
-def bytes_of(device: AnyDevice, name: str, value: Given) -> Tensor:
+def bytes_of(device: AnyDevice, name: str, value: AnyArray) -> Tensor:
     """Return a tensor of int8; errors as in `tensor`."""
     return _described(
         device, name, value, lambda dtype: i8 if dtype == np.int8 else None,
@@ -80,7 +80,7 @@ def bytes_of(device: AnyDevice, name: str, value: Given) -> Tensor:
     )  # fmt: skip
 
 
-def floats8(device: AnyDevice, name: str, value: Given, element: Type | None) -> Tensor:
+def floats8(device: AnyDevice, name: str, value: AnyArray, element: Type | None) -> Tensor:
     """Return a tensor of 8-bit floats, in the format of its dtype or of `element`.
 
     Raises InputError as `tensor` does, and if the dtype and `element` differ.
@@ -96,7 +96,7 @@ def floats8(device: AnyDevice, name: str, value: Given, element: Type | None) ->
     return described
 
 
-def result_tensor(device: AnyDevice, name: str, value: Given) -> Tensor:
+def result_tensor(device: AnyDevice, name: str, value: AnyArray) -> Tensor:
     """Return a tensor of int32, f32, f16 or bf16; errors as in `tensor`."""
     return _described(
         device, name, value, lambda dtype: i32 if dtype == np.int32 else _element(dtype),
@@ -104,14 +104,14 @@ def result_tensor(device: AnyDevice, name: str, value: Given) -> Tensor:
     )  # fmt: skip
 
 
-def words(device: AnyDevice, name: str, value: Given) -> Tensor:
+def words(device: AnyDevice, name: str, value: AnyArray) -> Tensor:
     """Return a tensor of 1-, 2-, 4- or 8-byte elements, as unsigned bits; errors as in `tensor`."""
     return _described(device, name, value, _word, "elements have 1, 2, 4 or 8 bytes")
 
 
 def _described(
-    device: AnyDevice, name: str, value: Given, element_of: Callable[[np.dtype[Any]], Type | None],
-    expected: str,
+    device: AnyDevice, name: str, value: AnyArray,
+    element_of: Callable[[np.dtype[Any]], Type | None], expected: str,
 ) -> Tensor:  # fmt: skip
     """Validate an array and describe it; `element_of` maps a dtype to a kernel type, or to None."""
     memory = _memory(device, name, value)
@@ -180,7 +180,7 @@ def check_writable(out: Tensor) -> None:
         raise DeviceError(f"{out.name} is read-only, and a result is stored to it")
 
 
-def _memory(device: AnyDevice, name: str, value: Given) -> Any:
+def _memory(device: AnyDevice, name: str, value: AnyArray) -> Any:
     """Return the memory of an argument as a buffer or a NumPy array, without a copy."""
     try:
         if isinstance(value, (Buffer, np.ndarray)):
@@ -220,24 +220,24 @@ def _word(dtype: np.dtype[Any]) -> Type | None:
     return WORDS.get(dtype.itemsize) if plain else None
 
 
-def like(device: AnyDevice, name: str, value: Given, model: Tensor) -> Tensor:
-    """Return a tensor of the type and shape of `model`; InputError if it differs."""
-    return _check_fits(tensor(device, name, value), model, model.shape)
+def tensor_like(device: AnyDevice, name: str, value: AnyArray, prototype: Tensor) -> Tensor:
+    """Return a tensor of the type and shape of `prototype`; InputError if it differs."""
+    return _check_fits(tensor(device, name, value), prototype, prototype.shape)
 
 
-def row_of(device: AnyDevice, name: str, value: Given, model: Tensor) -> Tensor:
-    """Return a vector of the type and row length of `model`; InputError if it differs."""
-    return _check_fits(tensor(device, name, value), model, (model.columns,))
+def row_tensor(device: AnyDevice, name: str, value: AnyArray, prototype: Tensor) -> Tensor:
+    """Return a vector of the type and row length of `prototype`; InputError if it differs."""
+    return _check_fits(tensor(device, name, value), prototype, (prototype.columns,))
 
 
-def of_shape(
-    device: AnyDevice, name: str, value: Given, model: Tensor, shape: tuple[int, ...]
+def tensor_of_shape(
+    device: AnyDevice, name: str, value: AnyArray, prototype: Tensor, shape: tuple[int, ...]
 ) -> Tensor:
-    """Return a tensor of the type of `model` and of a given shape; InputError if it differs."""
-    return _check_fits(tensor(device, name, value), model, shape)
+    """Return a tensor of the type of `prototype` and of a given shape; InputError if it differs."""
+    return _check_fits(tensor(device, name, value), prototype, shape)
 
 
-def float32_tensor(device: AnyDevice, name: str, value: Given, shape: tuple[int, ...]) -> Tensor:
+def float32_tensor(device: AnyDevice, name: str, value: AnyArray, shape: tuple[int, ...]) -> Tensor:
     """Return an f32 tensor of a given shape; InputError if it differs."""
     numbers_tensor = tensor(device, name, value)
     if numbers_tensor.element is not f32 or numbers_tensor.shape != shape:
@@ -245,7 +245,9 @@ def float32_tensor(device: AnyDevice, name: str, value: Given, shape: tuple[int,
     return numbers_tensor
 
 
-def indices_of_shape(device: AnyDevice, name: str, value: Given, shape: tuple[int, ...]) -> Tensor:
+def indices_of_shape(
+    device: AnyDevice, name: str, value: AnyArray, shape: tuple[int, ...]
+) -> Tensor:
     """Return an int32 or uint32 tensor of a given shape; InputError if it differs."""
     index_tensor = indices(device, name, value)
     if index_tensor.shape != shape:
@@ -253,12 +255,12 @@ def indices_of_shape(device: AnyDevice, name: str, value: Given, shape: tuple[in
     return index_tensor
 
 
-def _check_fits(operand: Tensor, model: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """Return `operand`; InputError unless it has the type of `model` and the given shape."""
-    if operand.element is not model.element or operand.shape != shape:
-        expected = f"{model.element} of shape {shape}"
+def _check_fits(operand: Tensor, prototype: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Return `operand`; InputError unless it has the type of `prototype` and the given shape."""
+    if operand.element is not prototype.element or operand.shape != shape:
+        expected = f"{prototype.element} of shape {shape}"
         raise InputError(
-            f"{operand.name} must be {expected} to go with {model.name}, not {operand.text}"
+            f"{operand.name} must be {expected} to go with {prototype.name}, not {operand.text}"
         )
     return operand
 
@@ -293,46 +295,52 @@ def _begin(operand: Tensor) -> int:
     return int(memory.address if isinstance(memory, Buffer) else memory.ctypes.data)
 
 
-def result(device: AnyDevice, argument: Given, model: Tensor) -> Any:
-    """Allocate a result like `model`, as an array of the caller's library if it can make one."""
-    return shaped(device, argument, model, model.shape)
+def allocate_like(device: AnyDevice, argument: AnyArray, prototype: Tensor) -> Any:
+    """Allocate a result like `prototype`, in the caller's library if it can make an array."""
+    return allocate_shaped(device, argument, prototype, prototype.shape)
 
 
-def shaped(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
-    """Allocate a result of the type of `model` and of another shape; see `result`."""
-    make = _maker(argument)
-    return _allocate(device, model, shape, model.dtype) if make is None else make(shape)
-
-
-def float32_memory(
-    device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int, ...]
+def allocate_shaped(
+    device: AnyDevice, argument: AnyArray, prototype: Tensor, shape: tuple[int, ...]
 ) -> Any:
-    """Allocate an f32 result on the side of `model`, host or device; see `result`."""
+    """Allocate a result of the type of `prototype` and of another shape; see `allocate_like`."""
     make = _maker(argument)
-    if make is not None and model.element is f32:
+    return (
+        _allocate_memory(device, prototype, shape, prototype.dtype) if make is None else make(shape)
+    )
+
+
+def allocate_float32(
+    device: AnyDevice, argument: AnyArray, prototype: Tensor, shape: tuple[int, ...]
+) -> Any:
+    """Allocate an f32 result on the side of `prototype`, host or device; see `allocate_like`."""
+    make = _maker(argument)
+    if make is not None and prototype.element is f32:
         return make(shape)
     if make is not None and hasattr(argument, "float"):
         return make(shape).float()
-    return _allocate(device, model, shape, np.dtype(np.float32))
+    return _allocate_memory(device, prototype, shape, np.dtype(np.float32))
 
 
-def int32_memory(device: AnyDevice, argument: Given, model: Tensor, shape: tuple[int, ...]) -> Any:
-    """Allocate an int32 result on the side of `model`, host or device; see `result`."""
+def allocate_int32(
+    device: AnyDevice, argument: AnyArray, prototype: Tensor, shape: tuple[int, ...]
+) -> Any:
+    """Allocate an int32 result on the side of `prototype`, host or device; see `allocate_like`."""
     make = _maker(argument)
     if make is not None and hasattr(argument, "int"):
         return make(shape).int()
-    return _allocate(device, model, shape, np.dtype(np.int32))
+    return _allocate_memory(device, prototype, shape, np.dtype(np.int32))
 
 
-def float8_memory(device: AnyDevice, argument: Given, model: Tensor, element: Type) -> Any:
-    """Allocate 8-bit floats of the shape of `model`: uint8 bits, or PyTorch's 8-bit type."""
+def allocate_float8(device: AnyDevice, argument: AnyArray, prototype: Tensor, element: Type) -> Any:
+    """Allocate 8-bit floats of the shape of `prototype`: uint8 bits, or PyTorch's 8-bit type."""
     make = _maker(argument)
     if make is not None and hasattr(argument, "byte"):
-        return as_torch_float8(make(model.shape).byte(), element)
-    return _allocate(device, model, model.shape, np.dtype(np.uint8))
+        return as_torch_float8(make(prototype.shape).byte(), element)
+    return _allocate_memory(device, prototype, prototype.shape, np.dtype(np.uint8))
 
 
-def _maker(argument: Given) -> Callable[[tuple[int, ...]], Any] | None:
+def _maker(argument: AnyArray) -> Callable[[tuple[int, ...]], Any] | None:
     """Return the function of the caller's library that allocates an array, or None."""
     if isinstance(argument, (Buffer, np.ndarray)):
         return None
@@ -340,11 +348,11 @@ def _maker(argument: Given) -> Callable[[tuple[int, ...]], Any] | None:
     return make
 
 
-def _allocate(
-    device: AnyDevice, model: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]
+def _allocate_memory(
+    device: AnyDevice, prototype: Tensor, shape: tuple[int, ...], dtype: np.dtype[Any]
 ) -> Any:
-    """Allocate a NumPy array if `model` is one, else a buffer of the device."""
-    if not isinstance(model.memory, Buffer):
+    """Allocate a NumPy array if `prototype` is one, else a buffer of the device."""
+    if not isinstance(prototype.memory, Buffer):
         try:
             return np.empty(shape, dtype)
         except (MemoryError, ValueError) as error:

@@ -11,12 +11,12 @@ from quod.errors import InputError
 from quod.kernel.ir.types import Type, e4m3, e5m2
 from quod.kernel.ops import float8
 from quod.tensor.arrays import (
-    Given,
+    AnyArray,
     Tensor,
+    allocate_float8,
+    allocate_float32,
     check_apart,
     check_results,
-    float8_memory,
-    float32_memory,
     float32_tensor,
     floats8,
     tensor,
@@ -37,8 +37,8 @@ NAMED: dict[str, Type] = {"e4m3": e4m3, "e5m2": e5m2}
 
 
 def quantise_fp8(
-    device: DeviceChoice, x: Given, *, dtype: Float8 = "e4m3",
-    scales: Literal["rows", "tensor"] = "rows", out: tuple[Given, Given] | None = None,
+    device: DeviceChoice, x: AnyArray, *, dtype: Float8 = "e4m3",
+    scales: Literal["rows", "tensor"] = "rows", out: tuple[AnyArray, AnyArray] | None = None,
 ) -> tuple[Any, Any]:  # fmt: skip
     """Return `x` as 8-bit floats, and their float32 scales, in `out` or in new memory.
 
@@ -62,7 +62,7 @@ def quantise_fp8(
     # Checks that `out` is None or a pair.
     check_results("elements and scales", 2, out)
     first, second = out or (
-        float8_memory(device, x, source, stored), float32_memory(device, x, source, shape)
+        allocate_float8(device, x, source, stored), allocate_float32(device, x, source, shape)
     )  # fmt: skip
     out_elements = floats8(device, "out[0]", first, stored)
     if out_elements.shape != source.shape:
@@ -88,7 +88,7 @@ def _scale_of_all(device: AnyDevice, x: Tensor, scale: Tensor, greatest: float) 
     """Store the largest absolute value of all elements, divided by `greatest`."""
     magnitudes = x
     if x.rows > 1:
-        magnitudes = tensor(device, "x", float32_memory(device, x.memory, x, (x.rows,)))
+        magnitudes = tensor(device, "x", allocate_float32(device, x.memory, x, (x.rows,)))
         kernel = LARGEST_OF_ROWS[x.element]
         launch_rows(device, kernel, x, (), [x.memory, magnitudes.memory], divisor=1.0)
     kernel = LARGEST_OF_ROWS[magnitudes.element]
@@ -96,8 +96,8 @@ def _scale_of_all(device: AnyDevice, x: Tensor, scale: Tensor, greatest: float) 
 
 
 def dequantise_fp8(
-    device: DeviceChoice, x: Given, scales: Given, *, dtype: Float8 | None = None,
-    out: Given | None = None,
+    device: DeviceChoice, x: AnyArray, scales: AnyArray, *, dtype: Float8 | None = None,
+    out: AnyArray | None = None,
 ) -> Any:  # fmt: skip
     """Return x * scales for 8-bit floats, in `out` or in new float32 memory.
 
@@ -115,7 +115,7 @@ def dequantise_fp8(
     single_scale = tensor(device, "scales", scales).shape == (1,)
     scales_tensor = float32_tensor(device, "scales", scales, (1,) if single_scale else shape)
     if out is None:
-        out = float32_memory(device, x, source, source.shape)
+        out = allocate_float32(device, x, source, source.shape)
     out_tensor = tensor(device, "out", out)
     if out_tensor.shape != source.shape:
         raise InputError(f"out must be of shape {source.shape}, not {out_tensor.text}")

@@ -19,8 +19,8 @@ from quod.zcash.output_statement import OutputStatement
 from quod.zcash.scalars import decode_scalar, encode_scalar
 
 _FIELDS = ("cv", "cmu", "epk", "proof")
-_NOTE = JsonKind("a note", 1 << 16, 1 << 8, secret=True)
-_OUTPUTS = JsonKind("a list of Outputs", 256 << 20, 1 << 22)
+_NOTE = JsonKind("a note", max_bytes=1 << 16, max_values=1 << 8, secret=True)
+_OUTPUTS = JsonKind("a list of Outputs", max_bytes=256 << 20, max_values=1 << 22)
 _NOTE_FIELDS = {"address", "value", "rseed", "rcm", "esk", "rcv"}
 
 

@@ -44,15 +44,15 @@ class FakeLoader:
         held, ready = self.sizes[key]
         return Needs({"file": held}, {"bases": ready, "slack": self.saved}, self.tier)
 
-    def read(self, key: str, stop: Callable[[], None]) -> str:
+    def read(self, key: str, check_cancelled: Callable[[], None]) -> str:
         self.log.append(("read", key))
         while not self.gate.wait(0.002):
             if not self.deaf:
-                stop()
+                check_cancelled()
         return key
 
     def prepare(
-        self, key: str, held: str, needs: Needs, stop: Callable[[], None]
+        self, key: str, held: str, needs: Needs, check_cancelled: Callable[[], None]
     ) -> tuple[FakeReady, Needs]:
         assert held == key
         self.log.append(("prepare", key))

@@ -38,7 +38,7 @@ from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.ir import types
 from quod.layered.circuit import LayeredCircuit
 from quod.sumcheck.finish import finish_rounds, parts_at_once
-from quod.sumcheck.memory import ProverState
+from quod.sumcheck.memory import SumcheckProgress
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts
@@ -145,7 +145,7 @@ def fold_tables(
     with k.if_(i < n):
         remaining = log_size - 1 - round_number
         row, index = i >> remaining, i & ((k.constant(1, types.u32) << remaining) - 1)
-        sumcheck_progress = ProverState(f, progress, batch, row % batch, log_size)
+        sumcheck_progress = SumcheckProgress(f, progress, batch, row % batch, log_size)
         tables = Folded(mixed, source, batch, row, remaining + 1)
         low = tables.load(0, index)
         high = tables.load(0, index + (k.constant(1, types.u32) << remaining))

@@ -18,8 +18,10 @@ if TYPE_CHECKING:
 
 
 def fullprove(
-    inputs: Annotated[Path, Argument("INPUT", "Inputs of the circuit (JSON).", readable=False)],
-    wasm: Annotated[Path, Argument("WASM", "Witness calculator of circom.", readable=False)],
+    inputs: Annotated[
+        Path, Argument("INPUT", "Inputs of the circuit (JSON).", check_readable=False)
+    ],
+    wasm: Annotated[Path, Argument("WASM", "Witness calculator of circom.", check_readable=False)],
     zkey: Annotated[Path, Argument("ZKEY", "Proving key.")],
     proof: Annotated[Path, Argument("PROOF", "File for the proof (JSON).")],
     public: Annotated[Path, Argument("PUBLIC", "File for the public inputs (JSON).")],

@@ -6,6 +6,7 @@ from quod.codegen.llvm.body import BodyEmitter, Rule
 from quod.codegen.llvm.types import mangled
 from quod.kernel.ir.nodes import Op
 
+
 def _wide_product(body: BodyEmitter, a: str, b: str, bits: int, is_vector: bool, shift: int) -> str:
     """Emit a full product, shifted right by `shift` and truncated to `bits`."""
     narrow = body.vector(f"i{bits}") if is_vector else f"i{bits}"

@@ -14,7 +14,7 @@ from quod.device.cache.cache import CompileCache
 from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu.compiler import CpuKernel, SizeClass
 from quod.device.cpu.processor import host_processor
-from quod.device.cpu.workers import Job, WorkerPool, run_at_once
+from quod.device.cpu.workers import Job, WorkerPool, run_inline
 from quod.device.memory.budget import UNLIMITED, budget, check_budget
 from quod.device.memory.buffer import HOST, Array, Buffer, check_same_size
 from quod.device.protocol import Device, OpenedDevice
@@ -42,7 +42,7 @@ __all__ = ["STRATEGIES", "Argument", "CpuDevice", "CpuKernel"]
 
 _LANES = {"ifma": 8, "avx2": 4, "scalar": 1}
 STRATEGIES = tuple(_LANES)
-"""Strategies of field elements, the fastest first."""
+"""Strategies, which are representations of field elements, the fastest first."""
 
 _MISSING = {"ifma": "no AVX-512 IFMA", "avx2": "no AVX2"}
 
@@ -56,9 +56,8 @@ _INLINE_SECONDS = 50e-6
 # A launch for a single worker also runs on the caller's thread if that is the main thread, whose
 # stack is always large, and the launch ends before a user would notice that Ctrl-C has to wait.
 _INLINE_SECONDS_ALONE = 5e-3
-# In a launch shorter than this, the calling thread works too if its stack is large enough. Workers
-# may start late: if many threads want the interpreter, a woken thread waits longer for it than
-# that.
+# In a launch that is shorter than this, or has a single worker, the calling thread works too if its
+# stack is large enough: a woken worker may wait longer than this for the interpreter's lock (GIL).
 _HELPED_SECONDS = 5e-3
 
 
@@ -71,7 +70,7 @@ class CpuDevice(OpenedDevice):
     threads: number of threads that compute; default: all that the process may use.
     memory_budget: bytes that plans may use; default: the memory that is free at opening.
 
-    Several threads may launch, compile and allocate at once.
+    Several threads may launch, compile and allocate concurrently.
     """
 
     kind = "cpu"
@@ -108,7 +107,7 @@ class CpuDevice(OpenedDevice):
 
     @property
     def lanes(self) -> int:
-        """Number of instances of a workgroup of kernels that compute with field elements."""
+        """Instances (vector lanes) per workgroup of kernels on field elements."""
         return _LANES[self.strategy]
 
     @property
@@ -220,10 +219,12 @@ class CpuDevice(OpenedDevice):
         that have started still finish, and the contents of memory that the kernel stores to are
         undefined.
         """
-        self.launch_slots(kernel, *adopt(self, kernel, groups, arguments))
+        self.launch_adopted(kernel, *adopt(self, kernel, groups, arguments))
 
-    def launch_slots(self, kernel: CpuKernel, groups: int, arguments: tuple[Argument, ...]) -> None:
-        """Launch a kernel with one argument for each slot, as `adopt` returns them."""
+    def launch_adopted(
+        self, kernel: CpuKernel, groups: int, arguments: tuple[Argument, ...]
+    ) -> None:
+        """Launch a kernel with the arguments that `adopt` returns: one for each slot."""
         slots = kernel.pack(arguments)
         report_launch(kernel)
         self.execute(kernel, groups, slots, arguments)
@@ -233,13 +234,13 @@ class CpuDevice(OpenedDevice):
         size: SizeClass | None = None,
     ) -> None:  # fmt: skip
         """Run a launch whose arguments are packed; `size` is its size class, if known."""
-        stop = check_launch(kernel, groups, LOG2_GROUPS_OF_PROCESSOR)
+        cancellation = check_launch(kernel, groups, LOG2_GROUPS_OF_PROCESSOR)
         if groups:
-            self._run(kernel, groups, slots, arguments, stop, size)
+            self._run(kernel, groups, slots, arguments, cancellation, size)
 
     def _run(
         self, kernel: CompiledKernel, groups: int, slots: Slots, arguments: tuple[Argument, ...],
-        stop: Cancellation | None, size: SizeClass | None,
+        cancellation: Cancellation | None, size: SizeClass | None,
     ) -> None:  # fmt: skip
         assert isinstance(kernel, CpuKernel)
         workers = min(self.threads, groups)
@@ -256,16 +257,16 @@ class CpuDevice(OpenedDevice):
                 or kernel.shared_bytes <= room_on_stack()
             )
         ):
-            kernel.observe(size, run_at_once(kernel.entry, slots, groups))
+            kernel.observe(size, run_inline(kernel.entry, slots, groups))
             return
         job = Job(kernel.entry, slots, arguments, groups, workers, expected)
-        short = workers == 1 or (expected is not None and expected < _HELPED_SECONDS)
-        if short and isinstance(thread, LargeStackThread):
-            # Another thread waits for this one only to stop the job; stopping needs no further
-            # thread.
-            self._pool.help(job, workers - 1, stop)
+        caller_helps = workers == 1 or (expected is not None and expected < _HELPED_SECONDS)
+        if caller_helps and isinstance(thread, LargeStackThread):
+            # This is not the main thread, which receives Ctrl-C and can cancel the job, so this
+            # thread is free to compute.
+            self._pool.help(job, workers - 1, cancellation)
         else:
-            self._pool.run(job, workers, stop)
+            self._pool.run(job, workers, cancellation)
         if job.cancelled:
             raise DeviceError(f"the launch of {kernel.name} was stopped")
         kernel.observe(size, job.seconds)
@@ -275,7 +276,7 @@ class CpuDevice(OpenedDevice):
 
         name: track of the stream in a timeline.
         """
-        return _idle_stream()(self, name)
+        return _idle_stream_class()(self, name)
 
     def submit(
         self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
@@ -288,11 +289,11 @@ class CpuDevice(OpenedDevice):
     def run(
         self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
     ) -> None:
-        """Run recorded work in the caller's thread; streams call it.
+        """Run recorded work and wait for it; streams call it.
 
-        This saves waking another thread and being woken by it, which takes as long as several small
-        kernels. A timeline has a track with the stream's name. The caller's stack must be large
-        enough for the kernels.
+        The work runs in the caller's thread if its stack is large enough for kernels. This saves
+        waking another thread and being woken by it, which takes as long as several small kernels.
+        With a timeline it runs in another thread, which has the stream's name as its track.
         """
         in_this_thread = timeline is None and room_on_stack() > 0
         if in_this_thread:
@@ -313,8 +314,8 @@ class CpuDevice(OpenedDevice):
 
 
 @functools.cache
-def _idle_stream() -> type[IdleStream]:
-    """Return the class; importing it again for each stream takes a tenth of a short run."""
+def _idle_stream_class() -> type[IdleStream]:
+    """Return the class `IdleStream`, imported once: imports take a tenth of a short run."""
     from quod.device.runtime.stream import IdleStream
 
     return IdleStream

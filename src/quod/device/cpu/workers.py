@@ -120,7 +120,7 @@ class Job:
         return True
 
 
-def run_at_once(entry: EntryPoint, slots: ctypes.Array[ctypes.c_uint64], groups: int) -> float:
+def run_inline(entry: EntryPoint, slots: ctypes.Array[ctypes.c_uint64], groups: int) -> float:
     """Run a whole launch in this thread, without cancellation; return the seconds it took."""
     counter = ctypes.c_int64(0)
     begin = time.perf_counter()

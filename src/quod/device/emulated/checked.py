@@ -68,7 +68,7 @@ class CheckedCpuDevice(CpuDevice):
 
     def _run(
         self, kernel: CompiledKernel, groups: int, slots: Slots, arguments: tuple[Argument, ...],
-        stop: Cancellation | None, size: SizeClass | None,
+        cancellation: Cancellation | None, size: SizeClass | None,
     ) -> None:  # fmt: skip
         assert isinstance(kernel, InterpretedKernel)
         kernel.run(groups, kernel.arrays(arguments, host_bytes))

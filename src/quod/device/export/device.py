@@ -114,7 +114,7 @@ class ExportDevice(EmulatedDevice):
             host_arguments.append(Buffer.wrap(self.bytes_of(argument)))
             if index in kernel.stored:
                 self._remember(argument)
-        processor.launch_slots(compiled, groups, tuple(host_arguments))
+        processor.launch_adopted(compiled, groups, tuple(host_arguments))
 
     def wrote(self, target: Memory) -> None:
         """Remember that the target of a copy or fill has data."""

@@ -27,12 +27,12 @@ from quod.formats.circuit6.witness import (
 )
 from quod.formats.output import write_atomically
 from quod.formats.source import FileView, Path, check_length, is_pipe, read_file, read_small
-from quod.formats.strict_json import JsonKind, kind_of, parse_json, read_json, shown
+from quod.formats.strict_json import JsonKind, json_type_of, parse_json, read_json, shown
 from quod.frozen import frozen
 from quod.layered.circuit import LayeredCircuit
 from quod.validation import file_path, plain_array, shown_kind, whole_number
 
-INPUTS = JsonKind("the inputs of a circuit", 256 << 20, 1 << 22)
+INPUTS = JsonKind("the inputs of a circuit", max_bytes=256 << 20, max_values=1 << 22)
 
 _DECIMAL = re.compile(r"0|[1-9][0-9]*", re.ASCII)
 # The largest prime has 157 digits, so longer numbers are rejected before int() reads them.
@@ -240,14 +240,14 @@ def _rows(document: object, name: str, key: str, field: Modulus, length: int) ->
         raise InputError(what, path=name, section=key)
 
     if not isinstance(document, list):
-        fail(f"must be a list, not {kind_of(document)}")
+        fail(f"must be a list, not {json_type_of(document)}")
     if not document and length:
         fail("has no instance")
     rows = document if document and isinstance(document[0], list) else [document]
     checked_rows = []
     for instance, row in enumerate(rows):
         if not isinstance(row, list):
-            fail(f"instance {instance} must be a list, not {kind_of(row)}")
+            fail(f"instance {instance} must be a list, not {json_type_of(row)}")
         if len(row) != length:
             what = "public inputs" if key == "public" else "inputs"
             raise MismatchError(

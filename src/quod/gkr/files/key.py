@@ -1,11 +1,12 @@
 """Verifying keys as JSON: written, and read strictly.
 
-An object with exactly these keys: `format`, the text below; `circuit`, the digest in hexadecimal;
-`field`, the name of the field of challenges; `commitment`, an object with the name of the `scheme`
-and its parameters (for HyperKZG the first powers of tau, so that verifiers need no file of them);
-`chain`, `bits` and the names of the `hash` and of the `reduction`; and, for readers, how many
-`public` inputs the circuit has and how many of its outputs are `zeros`. The key of a circuit with
-random coefficients also has their number, `randoms`.
+An object with exactly these members: `format`, the text below; `circuit`, the digest in
+hexadecimal; `field`, the name of the field of challenges; `commitment`, an object with the name of
+the `scheme` and its parameters (for HyperKZG the first powers of tau, so that verifiers need no
+file of them); `chain`, the number of hashes of the sequential hash delay; `bits`, the soundness
+that proofs must have; the names of the `hash` and of the `reduction`; and two numbers that are
+checked against the circuit: those of its `public` inputs, and of its outputs that must be zero
+(`zeros`). The key of a circuit with random coefficients also has their number, `randoms`.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from quod.field import EXTENSIONS, NAMED
 from quod.field.spec import FieldSpec
 from quod.formats.output import write_atomically
 from quod.formats.source import Path
-from quod.formats.strict_json import JsonKind, kind_of, parse_json, read_json, shown
+from quod.formats.strict_json import JsonKind, json_type_of, parse_json, read_json, shown
 from quod.frozen import frozen
 from quod.gkr.key import MAX_CHAIN, VerifyingKey
 from quod.gkr.reduction import reduction_named
@@ -31,10 +32,11 @@ from quod.validation import file_path, flag
 FORMAT = "quod gkr verifying key 1"
 
 MAX_BITS = 1 << 10
+"""The largest soundness, in bits, that a file may demand."""
 
-_KIND = JsonKind("a verifying key", 1 << 16, 1 << 8)
+_DOCUMENT = JsonKind("a verifying key", max_bytes=1 << 16, max_values=1 << 8)
 _RANDOMS = "randoms"
-_KEYS = (
+_MEMBERS = (
     "format", "circuit", "field", "commitment", "chain", "bits", "hash", "reduction", "public",
     "zeros",
 )  # fmt: skip
@@ -51,7 +53,11 @@ class KeyFile:
     zeros: int
 
     def check(self, circuit: LayeredCircuit) -> None:
-        """Raise MismatchError for another circuit, InputError for a short chain or too few bits."""
+        """Check that this is the key of a circuit, and secure enough for it.
+
+        Raises MismatchError for another circuit, and InputError if the hash delay is too short or
+        proofs of the circuit have less soundness than the key demands.
+        """
         try:
             self.key.check_circuit(circuit)
             self.key.check_bits(circuit, 1, self.key.bits)
@@ -70,7 +76,7 @@ def field_named(name: object) -> FieldSpec:
     fields: dict[str, FieldSpec] = {**EXTENSIONS, **NAMED}
     if not isinstance(name, str) or name not in fields:
         raise InputError(
-            f"there is no field {shown(name) if isinstance(name, str) else kind_of(name)}; "
+            f"there is no field {shown(name) if isinstance(name, str) else json_type_of(name)}; "
             f"challenges are of {', '.join(fields)}"
         )
     return fields[name]
@@ -87,11 +93,12 @@ def write_verifying_key(path: Path, key: VerifyingKey, circuit: LayeredCircuit) 
 def verifying_key_to_json(key: VerifyingKey, circuit: LayeredCircuit) -> bytes:
     """Return a key as JSON text.
 
-    Raises MismatchError for another circuit, InputError for a field or a commitment without a name.
+    Raises MismatchError for another circuit, and InputError for a field or commitment that files
+    cannot name.
     """
     key.check_circuit(circuit)
     if field_named(key.field.name) != key.field:
-        raise InputError(f"{key.field.name} differs from the field of this name in files")
+        raise InputError(f"the key's field is not the one that files call {key.field.name}")
     document = {
         "format": FORMAT,
         "circuit": key.circuit.hex(),
@@ -118,7 +125,7 @@ def read_verifying_key(
     InsecureKeyError, unless `insecure`, for a commitment whose secret is publicly known.
     """
     insecure = flag("insecure", insecure)
-    key_file = parse_verifying_key(read_json(path, _KIND), file_path(path))
+    key_file = parse_verifying_key(read_json(path, _DOCUMENT), file_path(path))
     key_file.check(circuit)
     if not insecure:
         check_secret(key_file.key.commitment)
@@ -127,24 +134,25 @@ def read_verifying_key(
 
 def parse_verifying_key(data: bytes | str, name: str) -> KeyFile:
     """Parse the text of a file; `name` is the name of the file in errors."""
-    document = parse_json(data, name, _KIND)
+    document = parse_json(data, name, _DOCUMENT)
 
-    def fail(key: str, message: str) -> NoReturn:
-        raise InputError(message, path=name, section=key)
+    def fail(member: str, message: str) -> NoReturn:
+        raise InputError(message, path=name, section=member)
 
     if not isinstance(document, dict):
         raise InputError(
-            f"must be an object, not {kind_of(document)}; check that this is the verifying key",
+            f"must be an object, not {json_type_of(document)}; check that this is the verifying "
+            "key",
             path=name,
         )
     if document.get("format") != FORMAT:
         fail("format", f"must be {shown(FORMAT)}; check that this is the right file")
     has_randoms = _RANDOMS in document
-    keys = (*_KEYS, _RANDOMS) if has_randoms else _KEYS
-    for key in (*keys, *document):
-        if key not in document or key not in keys:
-            what = "is no part of a verifying key" if key in document else "is missing"
-            raise InputError(f"{shown(key)} {what}; compile the circuit again", path=name)
+    members = (*_MEMBERS, _RANDOMS) if has_randoms else _MEMBERS
+    for member in (*members, *document):
+        if member not in document or member not in members:
+            what = "is no part of a verifying key" if member in document else "is missing"
+            raise InputError(f"{shown(member)} {what}; compile the circuit again", path=name)
     limits = {
         "chain": (1, MAX_CHAIN), "bits": (0, MAX_BITS), "public": (0, MAX_PUBLIC),
         "zeros": (1, 1 << MAX_LOG_SIZE),
@@ -152,11 +160,11 @@ def parse_verifying_key(data: bytes | str, name: str) -> KeyFile:
     if has_randoms:
         limits[_RANDOMS] = (1, MAX_RANDOMS)
     numbers = {}
-    for key, (low, high) in limits.items():
-        value = document[key]
+    for member, (low, high) in limits.items():
+        value = document[member]
         if type(value) is not int or not low <= value <= high:
-            fail(key, f"must be a whole number from {low} to {high}, not {shown(value)}")
-        numbers[key] = value
+            fail(member, f"must be a whole number from {low} to {high}, not {shown(value)}")
+        numbers[member] = value
     digest = document["circuit"]
     if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
         fail("circuit", f"must be 64 hexadecimal digits, not {shown(digest)}")
@@ -165,11 +173,11 @@ def parse_verifying_key(data: bytes | str, name: str) -> KeyFile:
         ("field", field_named), ("commitment", _commitment), ("hash", hash_named),
         ("reduction", reduction_named),
     )  # fmt: skip
-    for key, make in makers:
+    for member, make in makers:
         try:
-            choices[key] = make(document[key])
+            choices[member] = make(document[member])
         except InputError as error:
-            fail(key, str(error))
+            fail(member, str(error))
     try:
         verifying_key = VerifyingKey(
             bytes.fromhex(digest), choices["field"], choices["commitment"], numbers["chain"],
@@ -184,5 +192,5 @@ def parse_verifying_key(data: bytes | str, name: str) -> KeyFile:
 def _commitment(document: object) -> Any:
     if not isinstance(document, dict) or not isinstance(document.get("scheme"), str):
         raise InputError(f'must be an object such as {{"scheme": "raw"}}, not {shown(document)}')
-    parameters = {key: value for key, value in document.items() if key != "scheme"}
+    parameters = {member: value for member, value in document.items() if member != "scheme"}
     return scheme_named(document["scheme"], parameters)

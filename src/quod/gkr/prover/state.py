@@ -57,9 +57,9 @@ class MessageRange(Struct):
     first_word: U32
     sent_words: U32
 
-    def start(self, proof: Value) -> Value:
-        """Return the index of the message's first word in `sent`; `proof` is an index."""
-        return proof * self.sent_words + self.first_word
+    def start(self, proof_index: Value) -> Value:
+        """Return the index of the message's first word in `sent`."""
+        return proof_index * self.sent_words + self.first_word
 
 
 @frozen
@@ -107,23 +107,23 @@ class StateLayout:
 class StateMemory:
     """The prover state of one proof inside a kernel."""
 
-    def __init__(self, f: Any, memory: Value, proof: Value, sizes: StateSizes) -> None:
+    def __init__(self, f: Any, memory: Value, proof_index: Value, sizes: StateSizes) -> None:
         """Locate a proof's state: f is the field in the kernel, memory the buffer of states."""
         self._f, self._memory = f, memory
         self.second_point = sizes.log_places + FIRST_POINT
         self.instance_point = self.second_point + sizes.log_places
         stride = self.instance_point + sizes.log_instances
-        self._start = proof * stride
+        self._start = proof_index * stride
         element_words = f.word_count * f.word_type.bits // 32
-        self._transcript_offset = sizes.batch * stride * element_words + proof * STATE_WORDS
+        self._transcript_offset = sizes.batch * stride * element_words + proof_index * STATE_WORDS
 
-    def load(self, place: Value | int) -> Any:
-        """Load an element; `place` is its offset, such as `VALUES` or `second_point`."""
-        return self._f.bounded(self._f.load(self._memory, self._start + place))
+    def load(self, offset: Value | int) -> Any:
+        """Load an element by its offset, such as `VALUES` or `second_point`."""
+        return self._f.bounded(self._f.load(self._memory, self._start + offset))
 
-    def store(self, place: Value | int, element: Any) -> None:
-        """Store an element; `place` is its offset."""
-        self._f.store(self._memory, self._start + place, element)
+    def store(self, offset: Value | int, element: Any) -> None:
+        """Store an element at an offset."""
+        self._f.store(self._memory, self._start + offset, element)
 
     def load_transcript(self, chain: Chain) -> Words:
         """Load the transcript's state."""

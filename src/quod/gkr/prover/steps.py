@@ -24,7 +24,7 @@ from quod.hash.table import Hash
 from quod.hash.words import Words
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir.value import Value
-from quod.sumcheck.memory import ProverState
+from quod.sumcheck.memory import SumcheckProgress
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.chain import Chain, challenge
@@ -51,8 +51,8 @@ def begin_proofs(
     challenges: receives the random coefficients, `randoms` elements per proof.
     """
     f, chain = field_arithmetic(k, field, inlined=True), Chain(k, hash)
-    proof, local = k.workgroup_id(), k.local_id()
-    prover_state = StateMemory(f, states, proof, sizes)
+    proof_index, local = k.workgroup_id(), k.local_id()
+    prover_state = StateMemory(f, states, proof_index, sizes)
     coordinate_count = log_outputs + sizes.log_instances
     # The first phase draws the random coefficients, the second one the points. One loop for both
     # contains the code of the hash once.
@@ -67,7 +67,7 @@ def begin_proofs(
             state = next_state(k, chain, draws.carried, index > 0)
             challenge_element = f.bounded(challenge(f, field, state))
             with k.if_((local == 0) & (phases.index == 0)):
-                f.store(challenges, proof * randoms + index, challenge_element)
+                f.store(challenges, proof_index * randoms + index, challenge_element)
             with k.if_((local == 0) & is_second):
                 offset = k.select(
                     index < log_outputs,
@@ -116,15 +116,15 @@ def begin_first_sumcheck(
     """
     f, chain = MixedField(k, form.field).extended, Chain(k)
     sums = WorkgroupSums(k, f, 1)
-    proof, local = k.workgroup_id(), k.local_id()
-    coefficients = _Constants(k, form, constants, proof)
+    proof_index, local = k.workgroup_id(), k.local_id()
+    coefficients = _Constants(k, form, constants, proof_index)
     with k.range(local, constants.count, k.workgroup_size, carry=f.bounded(f.zero())) as loop:
         output, code = k.load(constants.gates, loop.index * 2, 2)
-        weight = f.bounded(f.load(weights, (proof << constants.log_size) + output))
+        weight = f.bounded(f.load(weights, (proof_index << constants.log_size) + output))
         loop.next(f.bounded(loop.carried + coefficients.times(weight, code)))
     (total,) = sums.totals([loop.results])
-    prover_state = StateMemory(f, states, proof, sizes)
-    next_progress = ProverState(f, progress, sizes.batch, proof, rounds)
+    prover_state = StateMemory(f, states, proof_index, sizes)
+    next_progress = SumcheckProgress(f, progress, sizes.batch, proof_index, rounds)
     half = (form.field.modulus.value + 1) // 2
     with k.range(0, halvings, carry=f.bounded(prover_state.load(CLAIM) - total)) as loop:
         loop.next(f.bounded(loop.carried * half))
@@ -136,8 +136,14 @@ def begin_first_sumcheck(
 class _Constants:
     """Coefficients of a proof's constant gates, evaluated at the point of the instances."""
 
-    def __init__(self, k: Builder, form: GateForm, constants: ConstantGates, proof: Value) -> None:
-        self._has_public, self._proof, self._constants = form.has_public, proof, constants
+    def __init__(
+        self, k: Builder, form: GateForm, constants: ConstantGates, proof_index: Value
+    ) -> None:
+        self._has_public, self._proof_index, self._constants = (
+            form.has_public,
+            proof_index,
+            constants,
+        )
         zero = k.constant(0, constants.public.type)
         # Public inputs are read from `collapsed`, so this table has none, and no runs of gates.
         fixed_form = GateForm(form.field, (), False, form.has_random, form.below_is_base)
@@ -156,14 +162,16 @@ class _Constants:
         with mixed.base.k.if_((code >> TAG_SHIFT) == PUBLIC_TAG) as branch:
             public_index = code & ((1 << TAG_SHIFT) - 1)
             constants = self._constants
-            coefficient = f.load(constants.collapsed, self._proof * constants.public + public_index)
+            coefficient = f.load(
+                constants.collapsed, self._proof_index * constants.public + public_index
+            )
             branch.yield_(f.bounded(weight * coefficient))
         with branch.otherwise():
             branch.yield_(self._multiply_fixed(weight, code))
         return branch.results
 
     def _multiply_fixed(self, weight: Any, code: Value) -> Any:
-        coefficient = self._numbers.load(code, self._proof, self._zero)
+        coefficient = self._numbers.load(code, self._proof_index, self._zero)
         return self._mixed.extended.bounded(self._mixed.multiply(weight, coefficient))
 
 
@@ -185,8 +193,8 @@ def set_points(
     f, i = field_arithmetic(k, field), k.global_id()
     with k.if_(i < n):
         rounds = log_below + sizes.log_instances
-        proof, variable = i // rounds, i % rounds
-        prover_state = StateMemory(f, states, proof, sizes)
+        proof_index, variable = i // rounds, i % rounds
+        prover_state = StateMemory(f, states, proof_index, sizes)
         with k.if_(variable < log_below) as branch:
             branch.yield_(f.bounded(f.one() * ((field.modulus.value + 1) // 2)))
         with branch.otherwise():

@@ -46,6 +46,7 @@ SUBGROUP = 32
 
 WARPGROUP = 4 * SUBGROUP
 """Instances that compute one product collectively."""
+LOG2_WARPGROUP = WARPGROUP.bit_length() - 1
 
 
 def define_tile_ops() -> None:

@@ -445,7 +445,7 @@ class KeyCache(Generic[Held, Ready]):
     ) -> None:  # fmt: skip
         """Close the `evicted` keys, load a key, and wake the callers that wait for it."""
 
-        def stop() -> None:
+        def check_cancelled() -> None:
             if load.stopped:
                 raise _StoppedError
 
@@ -455,11 +455,11 @@ class KeyCache(Generic[Held, Ready]):
         try:
             self._close(evicted)
             evicted.clear()
-            stop()
+            check_cancelled()
             if held is None:
-                held = self._loader.read(load.key, stop)
-            stop()
-            ready, needs = self._loader.prepare(load.key, held, needs, stop)
+                held = self._loader.read(load.key, check_cancelled)
+            check_cancelled()
+            ready, needs = self._loader.prepare(load.key, held, needs, check_cancelled)
         except BaseException as error:
             # The error is kept by other threads and must not keep the key's memory alive.
             failure = error.with_traceback(None)

@@ -165,12 +165,12 @@ class Folder:
 
 
 def read_chunks(
-    descriptor: int, most: int | None = None, stop: Callable[[], None] = lambda: None
+    descriptor: int, most: int | None = None, check_cancelled: Callable[[], None] = lambda: None
 ) -> Iterator[bytes]:
-    """Read a file in chunks, at most `most` bytes in all; calls `stop` before each chunk."""
+    """Read a file in chunks, at most `most` bytes in all; call `check_cancelled` before each."""
     remaining = most
     while remaining is None or remaining > 0:
-        stop()
+        check_cancelled()
         chunk = os.read(
             descriptor, _CHUNK_BYTES if remaining is None else min(_CHUNK_BYTES, remaining)
         )

@@ -17,17 +17,18 @@ Ready = TypeVar("Ready")
 class Loader(Protocol[Held, Ready]):
     """A loader of keys, given by identity. One thread calls all methods but `needs`.
 
-    `stop` raises an error once no caller waits for the key; long operations call it regularly.
+    `check_cancelled` raises an error once no caller waits for the key; long operations call it
+    regularly.
     """
 
     def needs(self, key: str) -> Needs:
         """Return upper bounds on the key's memory; raises NotFoundError if there is no such key."""
 
-    def read(self, key: str, stop: Callable[[], None]) -> Held:
+    def read(self, key: str, check_cancelled: Callable[[], None]) -> Held:
         """Read a key from disk into host memory of its own."""
 
     def prepare(
-        self, key: str, held: Held, needs: Needs, stop: Callable[[], None]
+        self, key: str, held: Held, needs: Needs, check_cancelled: Callable[[], None]
     ) -> tuple[Ready, Needs]:
         """Load a held key to the prover's memory; return it and its memory, at most `needs`."""
 

@@ -28,11 +28,11 @@ _LANES_PART = "lanes"
 class KeySource(Protocol):
     """The source of keys by identity, such as a `KeyRepository`."""
 
-    def record(self, key: str) -> KeyRecord:
+    def record(self, identity: str) -> KeyRecord:
         """Return the counts of a key and the length of its file."""
 
-    def read_zkey(self, key: str, stop: Callable[[], None]) -> memoryview:
-        """Read a zkey into memory; `stop` is called regularly and may raise."""
+    def read_zkey(self, identity: str, check_cancelled: Callable[[], None]) -> memoryview:
+        """Read a zkey into memory; `check_cancelled` is called regularly and may raise."""
 
 
 class Groth16Loader:
@@ -82,21 +82,21 @@ class Groth16Loader:
             ready_parts = estimate()
         return Needs(held_parts, ready_parts, Tier.DEVICE)
 
-    def read(self, key: str, stop: Callable[[], None]) -> Zkey:
-        """Read and validate the zkey. `stop` raises an error if the load was cancelled."""
-        data = self._source.read_zkey(key, stop)
-        stop()
+    def read(self, key: str, check_cancelled: Callable[[], None]) -> Zkey:
+        """Read and validate the zkey. `check_cancelled` raises an error after cancellation."""
+        data = self._source.read_zkey(key, check_cancelled)
+        check_cancelled()
         zkey = Zkey.of(Iden3File.parse(data, f"key {key}", KIND, VERSION))
         zkey.check_points()
         return zkey
 
     def prepare(
-        self, key: str, held: Zkey, needs: Needs, stop: Callable[[], None]
+        self, key: str, held: Zkey, needs: Needs, check_cancelled: Callable[[], None]
     ) -> tuple[ProvingKey, Needs]:
         """Load the key to the device within the reserved memory.
 
-        Returns the key and the memory it takes. `stop` raises an error if the load was cancelled.
-        After any error the key is closed.
+        Returns the key and the memory it takes. `check_cancelled` raises an error after
+        cancellation. After any error the key is closed.
         """
         budget = None if needs.tier is Tier.HOST else needs.bytes(Tier.DEVICE)
         # Insecure keys were accepted or refused at registration. The estimate has the part of
@@ -107,7 +107,7 @@ class Groth16Loader:
             max_batch=self._max_batch,
         )  # fmt: skip
         try:
-            stop()
+            check_cancelled()
             # Otherwise the first proof, and the first batch, would wait for compilation.
             ready.prepare(with_batches=True)
         except BaseException:

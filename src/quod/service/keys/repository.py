@@ -246,11 +246,11 @@ class KeyRepository:
 
     # --- content
 
-    def read_zkey(self, key: str, stop: Callable[[], None] = lambda: None) -> memoryview:
+    def read_zkey(self, key: str, check_cancelled: Callable[[], None] = lambda: None) -> memoryview:
         """Read a zkey into memory, so that later changes of the file have no effect.
 
-        `stop` is called regularly and may raise. Raises KeyChangedError if the file is not the
-        registered one, or changes meanwhile.
+        `check_cancelled` is called regularly and may raise. Raises KeyChangedError if the file is
+        not the registered one, or changes meanwhile.
         """
         identity = self.resolve(key)
         with self._key(identity) as folder:
@@ -258,7 +258,7 @@ class KeyRepository:
             with _open_registered(folder, ZKEY, expected) as descriptor:
                 content = np.empty(expected.bytes, dtype=np.uint8).data
                 offset = 0
-                for chunk in read_chunks(descriptor, expected.bytes, stop):
+                for chunk in read_chunks(descriptor, expected.bytes, check_cancelled):
                     content[offset : offset + len(chunk)] = chunk
                     offset += len(chunk)
                 _check_status(folder, ZKEY, expected, os.fstat(descriptor))

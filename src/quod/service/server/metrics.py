@@ -168,11 +168,11 @@ def _worker_metrics(workers: list[WorkerStatus]) -> Iterator[Metric]:
             used_bytes.add_metric([*labels, str(tier.value)], size)
         for tier, size in worker.keys.budgets.items():
             budget.add_metric([*labels, str(tier.value)], size)
-        for use in worker.keys.keys:
-            ready[use.key] = ready.get(use.key, 0) + use.ready
-            key_counts = counts.setdefault(use.key, [0] * 5)
+        for usage in worker.keys.keys:
+            ready[usage.key] = ready.get(usage.key, 0) + usage.ready
+            key_counts = counts.setdefault(usage.key, [0] * 5)
             for index, count in enumerate(
-                (use.hits, use.misses, use.loads, use.failures, use.evictions)
+                (usage.hits, usage.misses, usage.loads, usage.failures, usage.evictions)
             ):
                 key_counts[index] += count
     for key, (hits, misses, loaded, failed, evicted) in counts.items():

@@ -259,7 +259,7 @@ class ProvingService:
         client.require(Role.OPERATOR)
 
         def evict() -> None:
-            loaded_keys = {use.key for status in self.pool.status() for use in status.keys.keys}
+            loaded_keys = {usage.key for status in self.pool.status() for usage in status.keys.keys}
             identity = key if key in loaded_keys else self.repository.resolve(key)
             self.pool.evict(identity, worker=self._worker(worker))
 

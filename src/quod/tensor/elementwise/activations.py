@@ -8,7 +8,14 @@ from typing import Any, Literal
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
-from quod.tensor.arrays import Given, check_apart, check_results, like, result, tensor
+from quod.tensor.arrays import (
+    AnyArray,
+    allocate_like,
+    check_apart,
+    check_results,
+    tensor,
+    tensor_like,
+)
 from quod.tensor.elementwise.activation_kernels import ACTIVATIONS
 from quod.tensor.elementwise.launch import launch_flat
 from quod.validation import shown
@@ -16,7 +23,7 @@ from quod.validation import shown
 Approximate = Literal["none", "tanh"]
 
 
-def silu(device: DeviceChoice, x: Given, *, out: Given | None = None) -> Any:
+def silu(device: DeviceChoice, x: AnyArray, *, out: AnyArray | None = None) -> Any:
     """Return x * sigmoid(x) of each element, in `out` or in new memory.
 
     Tensors are of f32, f16 or bf16, contiguous in C order, with at least one axis; `out` is like
@@ -29,14 +36,18 @@ def silu(device: DeviceChoice, x: Given, *, out: Given | None = None) -> Any:
 
 
 def silu_backward(
-    device: DeviceChoice, gradient: Given, x: Given, *, out: Given | None = None
+    device: DeviceChoice, gradient: AnyArray, x: AnyArray, *, out: AnyArray | None = None
 ) -> Any:
     """Return the gradient of `x`, where `gradient` is that of silu(x); see `silu`."""
     return _run_single(device, "silu_backward", {"gradient": gradient, "x": x}, out)
 
 
 def gelu(
-    device: DeviceChoice, x: Given, *, approximate: Approximate = "none", out: Given | None = None
+    device: DeviceChoice,
+    x: AnyArray,
+    *,
+    approximate: Approximate = "none",
+    out: AnyArray | None = None,
 ) -> Any:
     """Return x * Phi(x) of each element, Phi being the normal distribution function; see `silu`.
 
@@ -46,22 +57,24 @@ def gelu(
 
 
 def gelu_backward(
-    device: DeviceChoice, gradient: Given, x: Given, *, approximate: Approximate = "none",
-    out: Given | None = None,
+    device: DeviceChoice, gradient: AnyArray, x: AnyArray, *, approximate: Approximate = "none",
+    out: AnyArray | None = None,
 ) -> Any:  # fmt: skip
     """Return the gradient of `x`, where `gradient` is that of gelu(x); see `silu`."""
     name = f"{_gelu(approximate)}_backward"
     return _run_single(device, name, {"gradient": gradient, "x": x}, out)
 
 
-def swiglu(device: DeviceChoice, gate: Given, up: Given, *, out: Given | None = None) -> Any:
+def swiglu(
+    device: DeviceChoice, gate: AnyArray, up: AnyArray, *, out: AnyArray | None = None
+) -> Any:
     """Return silu(gate) * up of each element; `out` may be either operand. See `silu`."""
     return _run_single(device, "swiglu", {"gate": gate, "up": up}, out)
 
 
 def swiglu_backward(
-    device: DeviceChoice, gradient: Given, gate: Given, up: Given, *,
-    out: tuple[Given, Given] | None = None,
+    device: DeviceChoice, gradient: AnyArray, gate: AnyArray, up: AnyArray, *,
+    out: tuple[AnyArray, AnyArray] | None = None,
 ) -> tuple[Any, Any]:  # fmt: skip
     """Return the gradients of `gate` and `up`, where `gradient` is that of swiglu(gate, up).
 
@@ -81,7 +94,7 @@ def _gelu(approximate: object) -> str:
 
 
 def _run_single(
-    device: DeviceChoice, name: str, inputs: Mapping[str, Given], out: Given | None
+    device: DeviceChoice, name: str, inputs: Mapping[str, AnyArray], out: AnyArray | None
 ) -> Any:
     """Run an activation with one result."""
     outs = None if out is None else [out]
@@ -89,20 +102,26 @@ def _run_single(
 
 
 def _run(
-    device: AnyDevice, name: str, inputs: Mapping[str, Given], names: Sequence[str],
-    outs: Sequence[Given] | None,
+    device: AnyDevice, name: str, inputs: Mapping[str, AnyArray], names: Sequence[str],
+    outs: Sequence[AnyArray] | None,
 ) -> Sequence[Any]:  # fmt: skip
     """Run an activation; the last input determines the type and shape of all tensors."""
-    model_name, model_value = list(inputs.items())[-1]
-    model = tensor(device, model_name, model_value)
+    prototype_name, prototype_value = list(inputs.items())[-1]
+    prototype = tensor(device, prototype_name, prototype_value)
     input_tensors = [
-        model if each == model_name else like(device, each, value, model)
+        prototype if each == prototype_name else tensor_like(device, each, value, prototype)
         for each, value in inputs.items()
     ]
-    targets = [result(device, model_value, model) for _ in names] if outs is None else list(outs)
-    out_tensors = [like(device, *pair, model) for pair in zip(names, targets, strict=True)]
+    targets = (
+        [allocate_like(device, prototype_value, prototype) for _ in names]
+        if outs is None
+        else list(outs)
+    )
+    out_tensors = [
+        tensor_like(device, *pair, prototype) for pair in zip(names, targets, strict=True)
+    ]
     for each in out_tensors:
         check_apart(each, *input_tensors, same=True)
     check_apart(*out_tensors)
-    launch_flat(device, ACTIVATIONS[name][model.element], [], [*input_tensors, *out_tensors])
+    launch_flat(device, ACTIVATIONS[name][prototype.element], [], [*input_tensors, *out_tensors])
     return targets

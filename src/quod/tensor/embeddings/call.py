@@ -12,7 +12,15 @@ from quod.device.memory.buffer import Array, Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel.ir.types import Type, f32
-from quod.tensor.arrays import Given, Tensor, check_apart, indices, of_shape, shaped, tensor
+from quod.tensor.arrays import (
+    AnyArray,
+    Tensor,
+    allocate_shaped,
+    check_apart,
+    indices,
+    tensor,
+    tensor_of_shape,
+)
 from quod.tensor.embeddings.kernels import EMBEDDING, EMBEDDING_SUMS
 from quod.tensor.rows.column_sums import SLAB, plan_columns
 from quod.tensor.rows.plan import plan_groups, widest
@@ -23,8 +31,8 @@ _MOST = (1 << 31) - 1
 
 
 def embedding(
-    device: DeviceChoice, table: Given, indices: Given, *, check: bool = True,
-    out: Given | None = None,
+    device: DeviceChoice, table: AnyArray, indices: AnyArray, *, check: bool = True,
+    out: AnyArray | None = None,
 ) -> Any:  # fmt: skip
     """Return the rows of a table that indices select, in `out` or in new memory.
 
@@ -44,8 +52,8 @@ def embedding(
     if check:
         _checked(device, index_tensor, source.rows)
     shape = (*index_tensor.shape, source.columns)
-    target = shaped(device, table, source, shape) if out is None else out
-    out_tensor = of_shape(device, "out", target, source, shape)
+    target = allocate_shaped(device, table, source, shape) if out is None else out
+    out_tensor = tensor_of_shape(device, "out", target, source, shape)
     check_apart(out_tensor, source, index_tensor)
     if not math.prod(shape):
         return target
@@ -71,7 +79,12 @@ def embedding(
 
 
 def embedding_backward(
-    device: DeviceChoice, gradient: Given, indices: Given, rows: int, *, out: Given | None = None
+    device: DeviceChoice,
+    gradient: AnyArray,
+    indices: AnyArray,
+    rows: int,
+    *,
+    out: AnyArray | None = None,
 ) -> Any:
     """Return the gradient of a table, from the gradient of embedding(table, indices)."""
     device = resolve_device(device)
@@ -85,8 +98,8 @@ def embedding_backward(
         )
     row_indices = _checked(device, index_tensor, rows).reshape(-1)
     shape = (rows, gradient_tensor.columns)
-    target = shaped(device, gradient, gradient_tensor, shape) if out is None else out
-    out_tensor = of_shape(device, "out", target, gradient_tensor, shape)
+    target = allocate_shaped(device, gradient, gradient_tensor, shape) if out is None else out
+    out_tensor = tensor_of_shape(device, "out", target, gradient_tensor, shape)
     check_apart(out_tensor, gradient_tensor, index_tensor)
     if math.prod(shape):
         _add_up(device, gradient_tensor, row_indices, rows, out_tensor)
@@ -154,7 +167,7 @@ def _launch(
     device.launch(compiled, groups, len(targets), width, source, memory, *lists)
 
 
-def _indices(device: AnyDevice, argument: Given) -> Tensor:
+def _indices(device: AnyDevice, argument: AnyArray) -> Tensor:
     index_tensor = indices(device, "indices", argument)
     if math.prod(index_tensor.shape) > _MOST:
         raise InputError(f"indices has the shape {index_tensor.shape}; at most {_MOST} indices go")

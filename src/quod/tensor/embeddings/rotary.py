@@ -12,7 +12,7 @@ from quod.device.memory.buffer import Array
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel.ir.types import f32
-from quod.tensor.arrays import Given, Tensor, check_apart, like, result, tensor
+from quod.tensor.arrays import AnyArray, Tensor, allocate_like, check_apart, tensor, tensor_like
 from quod.tensor.embeddings.rotary_kernel import ROPE
 from quod.tensor.rows.plan import plan_groups
 from quod.tensor.scalars import positive
@@ -61,8 +61,8 @@ def rope_table(positions: int | range | Array, size: int, *, base: float = 10000
 
 
 def rope(
-    device: DeviceChoice, x: Given, table: Given, *, pairs: Pairs = "halves", axis: int = -2,
-    out: Given | None = None,
+    device: DeviceChoice, x: AnyArray, table: AnyArray, *, pairs: Pairs = "halves", axis: int = -2,
+    out: AnyArray | None = None,
 ) -> Any:  # fmt: skip
     """Rotate pairs of elements of each row by the angles of its token, in `out` or in new memory.
 
@@ -81,16 +81,16 @@ def rope(
 
 
 def rope_backward(
-    device: DeviceChoice, gradient: Given, table: Given, *, pairs: Pairs = "halves",
-    axis: int = -2, out: Given | None = None,
+    device: DeviceChoice, gradient: AnyArray, table: AnyArray, *, pairs: Pairs = "halves",
+    axis: int = -2, out: AnyArray | None = None,
 ) -> Any:  # fmt: skip
     """Return the gradient of x, from the gradient of rope(x): the inverse rotation. See `rope`."""
     return _run(resolve_device(device), "gradient", gradient, table, pairs, axis, out, -1.0)
 
 
 def _run(
-    device: AnyDevice, name: str, x: Given, table: Given, pairs: Pairs, axis: int,
-    out: Given | None, sign: float,
+    device: AnyDevice, name: str, x: AnyArray, table: AnyArray, pairs: Pairs, axis: int,
+    out: AnyArray | None, sign: float,
 ) -> Any:  # fmt: skip
     """Rotate by the angles of the table times `sign`."""
     choice("pairs", pairs, ("halves", "interleaved"))
@@ -99,8 +99,8 @@ def _run(
         raise InputError(f"{name} must have the axes tokens and size at least, not {source.text}")
     token_axis = len(source.shape) + whole_number("axis", axis, -len(source.shape), -2)
     _check_table(source, angles, token_axis)
-    target = result(device, x, source) if out is None else out
-    out_tensor = like(device, "out", target, source)
+    target = allocate_like(device, x, source) if out is None else out
+    out_tensor = tensor_like(device, "out", target, source)
     check_apart(out_tensor, source, same=True)
     check_apart(out_tensor, angles)
     if not math.prod(source.shape):

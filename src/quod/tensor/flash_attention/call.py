@@ -7,7 +7,7 @@ from typing import Any
 
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.memory.tensor_map import TiledMemory
-from quod.tensor.arrays import Given, Tensor, on_device
+from quod.tensor.arrays import AnyArray, Tensor, on_device
 from quod.tensor.flash_attention.heads import Heads, heads_of, results_of
 from quod.tensor.flash_attention.kernel import ATTENTION, AttentionForm
 from quod.tensor.flash_attention.plan import WarpgroupPlan, heads_together, plan_attention
@@ -16,9 +16,9 @@ from quod.tensor.rows.row import LOG2_E
 
 
 def attention(
-    device: DeviceChoice, q: Given, k: Given, v: Given, *, scale: float | None = None,
-    causal: bool = False, lengths: Given | None = None, log_sums: Given | None = None,
-    out: Given | None = None,
+    device: DeviceChoice, q: AnyArray, k: AnyArray, v: AnyArray, *, scale: float | None = None,
+    causal: bool = False, lengths: AnyArray | None = None, log_sums: AnyArray | None = None,
+    out: AnyArray | None = None,
 ) -> Any:  # fmt: skip
     """Return softmax(scale * q k^T) v of each head, in `out` or in new memory.
 

@@ -10,14 +10,14 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.tensor.arrays import (
-    Given,
+    AnyArray,
     Tensor,
+    allocate_like,
     check_apart,
     float32_tensor,
     indices,
-    like,
-    result,
     tensor,
+    tensor_like,
 )
 from quod.tensor.flash_attention.plan import LARGEST_HEAD
 from quod.tensor.scalars import positive
@@ -62,7 +62,7 @@ class Heads:
         """All tensors that kernels read; None in place of missing lengths."""
         return [self.q, self.k, self.v, self.lengths]
 
-    def of_queries(self, device: AnyDevice, name: str, value: Given) -> Tensor:
+    def of_queries(self, device: AnyDevice, name: str, value: AnyArray) -> Tensor:
         """Validate an f32 tensor with one number for each query; InputError if it does not fit."""
         return float32_tensor(device, name, value, self.q.shape[:-1])
 
@@ -81,8 +81,8 @@ class Heads:
 
 
 def heads_of(
-    device: AnyDevice, q: Given, k: Given, v: Given, *, scale: float | None, causal: bool,
-    lengths: Given | None,
+    device: AnyDevice, q: AnyArray, k: AnyArray, v: AnyArray, *, scale: float | None, causal: bool,
+    lengths: AnyArray | None,
 ) -> Heads:  # fmt: skip
     """Validate the tensors of a call; InputError, with the argument's name, if one does not fit."""
     queries, keys = tensor(device, "q", q), tensor(device, "k", k)
@@ -106,7 +106,7 @@ def heads_of(
             f"q has {query_count} queries and k has {keys.shape[-2]} keys; the limit is "
             f"{_MAX_LINES}"
         )
-    values = like(device, "v", v, keys)
+    values = tensor_like(device, "v", v, keys)
     key_counts = None
     if lengths is not None:
         key_counts = indices(device, "lengths", lengths)
@@ -119,16 +119,16 @@ def heads_of(
 
 
 def results_of(
-    device: AnyDevice, value: Given, q: Tensor, read: Sequence[Tensor | None],
-    log_sums: Given | None, out: Given | None,
+    device: AnyDevice, value: AnyArray, q: Tensor, read: Sequence[Tensor | None],
+    log_sums: AnyArray | None, out: AnyArray | None,
 ) -> tuple[Any, Tensor, Tensor | None]:  # fmt: skip
     """Return the caller's result, its memory, and the memory of `log_sums`, if any.
 
     The result is `out`, or new memory like `q`. Raises InputError if one does not fit, or overlaps
     memory that is read.
     """
-    target = result(device, value, q) if out is None else out
-    out_tensor = like(device, "out", target, q)
+    target = allocate_like(device, value, q) if out is None else out
+    out_tensor = tensor_like(device, "out", target, q)
     sums = None
     if log_sums is not None:
         sums = float32_tensor(device, "log_sums", log_sums, q.shape[:-1])

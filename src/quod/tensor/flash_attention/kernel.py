@@ -170,8 +170,8 @@ def _in_tiles(k: Builder, element: Type, plan: TilePlan, work: _Work) -> None:
     query_lines = Lines(work.q, sequence.queries)
     key_lines, value_lines = (Lines(operand, sequence.keys) for operand in (work.keys, work.values))
     tile = Tile(k, element, plan, work.size)
-    query_buffer, sums = tile.transposed_buffer(), tile.sums()
-    sums.clear()
+    query_buffer, value_sums = tile.transposed_buffer(), tile.sums()
+    value_sums.clear()
     transposed_queries = tile.transposed_rows(query_lines, first_query, query_buffer)
     last_query = sequence.queries - 1
     seen = [
@@ -180,51 +180,56 @@ def _in_tiles(k: Builder, element: Type, plan: TilePlan, work: _Work) -> None:
     ]
     stop = sequence.seen(k.minimum(first_query + (tile.rows - 1), last_query))
     least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
-    initial = [least] * plan.rows, [zero] * plan.rows, sums
+    initial = [least] * plan.rows, [zero] * plan.rows, value_sums
     with k.range(k.constant(0, u32), stop, tile.columns, carry=initial) as loop:
-        old_tops, totals, sums = loop.carried
+        old_maxima, denominators, value_sums = loop.carried
         products = tile.products(transposed_queries, key_lines, loop.index)
         visible = tile.visible(loop.index, seen)
         logits = [
             [k.select(inside, x * work.factor, least) for inside, x in zip(*row, strict=True)]
             for row in zip(visible, products, strict=True)
         ]
-        tops = tile.combined(
-            [reduce(k.maximum, row, top) for top, row in zip(old_tops, logits, strict=True)],
+        maxima = tile.combined(
+            [
+                reduce(k.maximum, row, maximum)
+                for maximum, row in zip(old_maxima, logits, strict=True)
+            ],
             k.maximum,
         )
-        scales = [k.exp2(old - new) for old, new in zip(old_tops, tops, strict=True)]
+        scales = [k.exp2(old - new) for old, new in zip(old_maxima, maxima, strict=True)]
         weights = [
-            [k.select(inside, k.exp2(x - top), 0.0) for inside, x in zip(*row, strict=True)]
-            for *row, top in zip(visible, logits, tops, strict=True)
+            [k.select(inside, k.exp2(x - maximum), 0.0) for inside, x in zip(*row, strict=True)]
+            for *row, maximum in zip(visible, logits, maxima, strict=True)
         ]
-        totals = [
-            reduce(operator.add, row, total * scale)
-            for row, total, scale in zip(weights, totals, scales, strict=True)
+        denominators = [
+            reduce(operator.add, row, denominator * scale)
+            for row, denominator, scale in zip(weights, denominators, scales, strict=True)
         ]
         tile.weigh(weights)
         mask = sequence.mask(tile, loop.index, first_query, seen)
-        loop.next((tops, totals, tile.add(sums, value_lines, loop.index, scales, mask=mask)))
-    tops, totals, sums = loop.results
+        loop.next(
+            (maxima, denominators, tile.add(value_sums, value_lines, loop.index, scales, mask=mask))
+        )
+    maxima, denominators, value_sums = loop.results
     k.barrier()
-    totals = tile.combined(totals, operator.add)
+    denominators = tile.combined(denominators, operator.add)
     tile.store(
-        Lines(work.out(), sequence.queries), first_query, sums,
-        [inverse_of(k, total) for total in totals],
+        Lines(work.out(), sequence.queries), first_query, value_sums,
+        [inverse_of(k, denominator) for denominator in denominators],
     )  # fmt: skip
     if work.log_sums is not None:
-        logs = [log_sum(k, *row) for row in zip(tops, totals, strict=True)]
+        logs = [log_sum(k, *row) for row in zip(maxima, denominators, strict=True)]
         tile.store_numbers(work.log_sums(), first_query, sequence.queries, logs)
 
 
-def inverse_of(k: Builder, total: Value) -> Value:
-    """Return the normalisation factor of a row: 1 / total, or 0 if no key was seen."""
-    return k.select(total > 0.0, k.rcp(total), 0.0)
+def inverse_of(k: Builder, denominator: Value) -> Value:
+    """Return the normalisation factor of a row: 1 / denominator, or 0 if no key was seen."""
+    return k.select(denominator > 0.0, k.rcp(denominator), 0.0)
 
 
-def log_sum(k: Builder, top: Value, total: Value) -> Value:
-    """Return ln(total * 2**top): LEAST for a total of 0, NaN for NaN."""
-    return k.select(total == 0.0, LEAST, (top + k.log2(total)) * LN_2)
+def log_sum(k: Builder, maximum: Value, denominator: Value) -> Value:
+    """Return ln(denominator * 2**maximum): LEAST for a denominator of 0, NaN for NaN."""
+    return k.select(denominator == 0.0, LEAST, (maximum + k.log2(denominator)) * LN_2)
 
 
 def _on_cores(k: Builder, element: Type, plan: CoreTilePlan, work: _Work) -> None:
@@ -238,23 +243,23 @@ def _on_cores(k: Builder, element: Type, plan: CoreTilePlan, work: _Work) -> Non
     ).run()  # fmt: skip
     target = HeadMatrix(work.out(), work.size, sequence.queries)
     logs = None if work.log_sums is None else work.log_sums()
-    for block_index, blocks in enumerate(state.sums):
-        totals = state.totals[block_index]
+    for block_index, blocks in enumerate(state.value_sums):
+        denominators = state.denominators[block_index]
         row = first_query + k.subgroup_id() * plan.rows + (block_index * 16 + (k.lane_id() >> 2))
         if sequence.causal:
-            sums = corrected_sums(
+            value_sums = corrected_sums(
                 k, PlainSums(k, element, work.size, k.lane_id()), flat(blocks), row,
-                (state.tops[block_index], totals), work.factor, sequence,
+                (state.maxima[block_index], denominators), work.factor, sequence,
                 (work.q, work.keys, work.values),
             )  # fmt: skip
-            blocks = in_blocks(sums)
-        store(
-            k, element, plan, target, row, blocks, [inverse_of(k, total) for total in totals]
-        )  # fmt: skip
+            blocks = in_blocks(value_sums)
+        inverses = [inverse_of(k, denominator) for denominator in denominators]
+        store(k, element, plan, target, row, blocks, inverses)
         if logs is None:
             continue
-        for half, total in enumerate(totals):
-            log, query_row = log_sum(k, state.tops[block_index][half], total), row + 8 * half
+        for half, denominator in enumerate(denominators):
+            log = log_sum(k, state.maxima[block_index][half], denominator)
+            query_row = row + 8 * half
             with k.if_((query_row < sequence.queries) & ((k.lane_id() & 3) == 0)):
                 logs[query_row] = log
 
@@ -268,20 +273,20 @@ def corrected_sums(
 
     The recomputation skips the keys that a query does not see; see `recompute`.
 
-    softmax: For both queries, the greatest logits, times the factor, and the totals of weights. If
-        a total is NaN, the sums stay NaN.
+    softmax: For both queries, the maxima of the logits, times the factor, and the denominators. If
+        a denominator is NaN, the sums stay NaN.
     heads: The heads of queries, keys and values.
     """
     q, keys, values = heads
 
     def pairs(half: int) -> RowPairs:
-        query, top, total = row + 8 * half, softmax[0][half], softmax[1][half]
+        query, maximum, denominator = row + 8 * half, softmax[0][half], softmax[1][half]
 
         def pair(key: Value) -> tuple[Value, Value]:
             logit = direct.product(direct.line(q, query), direct.line(keys, key))
-            return k.exp2(k.fma(logit, factor, -top)), direct.line(values, key)
+            return k.exp2(k.fma(logit, factor, -maximum)), direct.line(values, key)
 
-        needs_check = (query < sequence.queries) & (total == total)
+        needs_check = (query < sequence.queries) & (denominator == denominator)
         return RowPairs(needs_check, sequence.seen(query), pair)
 
     return direct.corrected(sums, [pairs(half) for half in range(2)])

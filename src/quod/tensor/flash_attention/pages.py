@@ -16,7 +16,7 @@ from quod.device.memory.buffer import Array, Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.frozen import frozen
-from quod.tensor.arrays import Given, Tensor, check_apart, indices, like, tensor
+from quod.tensor.arrays import AnyArray, Tensor, check_apart, indices, tensor, tensor_like
 from quod.tensor.flash_attention.decode.call import Decoding, parts_of
 from quod.tensor.flash_attention.decode.lines import DecodeForm
 from quod.tensor.flash_attention.heads import results_of
@@ -30,9 +30,9 @@ _MAX_KEYS = 1 << 30
 
 
 def paged_attention(
-    device: DeviceChoice, q: Given, key_pages: Given, value_pages: Given, table: Given,
-    lengths: Given, *, scale: float | None = None, causal: bool = True,
-    log_sums: Given | None = None, parts: int | None = None, out: Given | None = None,
+    device: DeviceChoice, q: AnyArray, key_pages: AnyArray, value_pages: AnyArray, table: AnyArray,
+    lengths: AnyArray, *, scale: float | None = None, causal: bool = True,
+    log_sums: AnyArray | None = None, parts: int | None = None, out: AnyArray | None = None,
 ) -> Any:  # fmt: skip
     """Return `attention_decode` of paged keys and values, in `out` or in new memory.
 
@@ -77,8 +77,8 @@ def paged_attention(
 
 
 def append_to_pages(
-    device: DeviceChoice, k: Given, v: Given, key_pages: Given, value_pages: Given, table: Given,
-    lengths: Given,
+    device: DeviceChoice, k: AnyArray, v: AnyArray, key_pages: AnyArray, value_pages: AnyArray,
+    table: AnyArray, lengths: AnyArray,
 ) -> None:  # fmt: skip
     """Store new keys and values in the pages of their sequences, bit for bit.
 
@@ -102,7 +102,7 @@ def append_to_pages(
         raise InputError(
             f"k must have the axes (sequences, kv_heads, tokens, size), not {new_keys.text}"
         )
-    new_values = like(device, "v", v, new_keys)
+    new_values = tensor_like(device, "v", v, new_keys)
     pages = _pages(device, new_keys, key_pages, value_pages, table, lengths)
     heads, tokens, size = new_keys.shape[1:]
     if heads != pages.heads:
@@ -221,28 +221,28 @@ class _Pages:
 
 
 def _pages(
-    device: AnyDevice, model: Tensor, key_pages: Given, value_pages: Given, table: Given,
-    lengths: Given,
+    device: AnyDevice, operand: Tensor, key_pages: AnyArray, value_pages: AnyArray, table: AnyArray,
+    lengths: AnyArray,
 ) -> _Pages:  # fmt: skip
-    """Validate the pages, table and lengths of a call; InputError if one does not fit `model`."""
+    """Validate the pages, table and lengths of a call; InputError if one does not fit `operand`."""
     keys = tensor(device, "key_pages", key_pages)
     matches = (
-        keys.element is model.element and len(keys.shape) == 4 and keys.columns == model.columns
+        keys.element is operand.element and len(keys.shape) == 4 and keys.columns == operand.columns
     )
     if not matches:
         raise InputError(
-            f"key_pages must be {model.element} of shape (pages, kv_heads, page_size, "
-            f"{model.columns}), not {keys.text}"
+            f"key_pages must be {operand.element} of shape (pages, kv_heads, page_size, "
+            f"{operand.columns}), not {keys.text}"
         )
     if not 0 < keys.columns <= LARGEST_HEAD:
         raise InputError(
-            f"{model.name} has heads of {keys.columns} elements; the range is 1 to {LARGEST_HEAD}"
+            f"{operand.name} has heads of {keys.columns} elements; the range is 1 to {LARGEST_HEAD}"
         )
     if not min(keys.shape):
         raise InputError(f"key_pages has the shape {keys.shape}; no axis may be empty")
-    values = like(device, "value_pages", value_pages, keys)
+    values = tensor_like(device, "value_pages", value_pages, keys)
     entries, counts = indices(device, "table", table), indices(device, "lengths", lengths)
-    sequences = model.shape[0]
+    sequences = operand.shape[0]
     if len(entries.shape) != 2 or entries.shape[0] != sequences:
         raise InputError(f"table must have the shape ({sequences}, pages), not {entries.shape}")
     if counts.shape != (sequences,):

@@ -139,15 +139,15 @@ class WarpgroupPlan:
 
 
 @frozen
-class RolePlan(WarpgroupPlan):
+class WarpSpecialisedPlan(WarpgroupPlan):
     """A warp-specialised tile, with one more warpgroup, which only copies.
 
     registers: Registers of a copying instance, and of a multiplying instance.
-    turns: The two multiplying warpgroups follow a ping-pong schedule.
+    ping_pong: The two multiplying warpgroups follow a ping-pong schedule.
     """
 
     registers: tuple[int, int] = (40, 232)
-    turns: bool = True
+    ping_pong: bool = True
 
     @property
     def lanes(self) -> int:

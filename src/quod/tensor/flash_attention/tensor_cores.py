@@ -115,14 +115,15 @@ class Tiles:
 class SoftmaxState:
     """The online softmax of a subgroup, indexed by blocks of 16 queries.
 
-    tops: The running maxima of the logits of the instance's two queries.
-    totals: The totals of weights of the instance's two queries.
-    sums: The accumulators of weighted values, one fragment for every eight elements of a head.
+    maxima: The running maxima of the logits of the instance's two queries.
+    denominators: The sums of weights of the instance's two queries.
+    value_sums: The accumulators of weighted values, one fragment for every eight elements of a
+        head.
     """
 
-    tops: list[list[Value]]
-    totals: list[list[Value]]
-    sums: list[list[Values]]
+    maxima: list[list[Value]]
+    denominators: list[list[Value]]
+    value_sums: list[list[Values]]
 
 
 def store(
@@ -202,22 +203,27 @@ class Attention:
         unmasked_tiles = self._seen(self._first) // keys
         state = self._loop(k.constant(0, u32), unmasked_tiles, state, masked=False)
         state = self._loop(unmasked_tiles, (self._count + (keys - 1)) // keys, state, masked=True)
-        totals = []
-        for pair in state.totals:
+        denominators = []
+        for pair in state.denominators:
             for distance in (1, 2):
-                pair = [total + k.shuffle(total, k.lane_id() ^ distance) for total in pair]
-            totals.append(pair)
-        tops = [
-            [k.select(top == LEAST, least, top * self._factor) for top in pair]
-            for pair in state.tops
+                pair = [
+                    denominator + k.shuffle(denominator, k.lane_id() ^ distance)
+                    for denominator in pair
+                ]
+            denominators.append(pair)
+        maxima = [
+            [k.select(maximum == LEAST, least, maximum * self._factor) for maximum in pair]
+            for pair in state.maxima
         ]
-        return SoftmaxState(tops, totals, state.sums)
+        return SoftmaxState(maxima, denominators, state.value_sums)
 
     def _loop(self, begin: Value, end: Value, state: SoftmaxState, *, masked: bool) -> SoftmaxState:
         """Add the tiles of keys from `begin` to `end` - 1 to a state."""
-        with self._k.range(begin, end, carry=(state.tops, state.totals, state.sums)) as loop:
+        with self._k.range(
+            begin, end, carry=(state.maxima, state.denominators, state.value_sums)
+        ) as loop:
             new_state = self._step(loop.index, SoftmaxState(*loop.carried), masked=masked)
-            loop.next((new_state.tops, new_state.totals, new_state.sums))
+            loop.next((new_state.maxima, new_state.denominators, new_state.value_sums))
         return SoftmaxState(*loop.results)
 
     def _copy(self, step: Value) -> None:
@@ -240,20 +246,24 @@ class Attention:
                 self._mask_logits(row, row_logits, step) for row, row_logits in enumerate(logits)
             ]
         state = self._raise_maxima(state, logits)
-        weights, totals = [], []
-        for blocks, tops, total in zip(logits, state.tops, state.totals, strict=True):
-            row_words, row_totals = self._softmax_weights(blocks, tops, total, masked=masked)
+        weights, denominators = [], []
+        for blocks, maxima, denominator in zip(
+            logits, state.maxima, state.denominators, strict=True
+        ):
+            row_words, row_denominators = self._softmax_weights(
+                blocks, maxima, denominator, masked=masked
+            )
             weights.append(row_words)
-            totals.append(row_totals)
-        sums = [list(row) for row in state.sums]
+            denominators.append(row_denominators)
+        value_sums = [list(row) for row in state.value_sums]
         stage = step & (plan.stages - 1)
         for key_block, element_block in product(range(keys // MATRIX), range(self._depth)):
             value_matrix = self._values.matrices(
                 self._value_offset, stage, element_block, key_block, transposed=True
             )
-            for row_weights, blocks in zip(weights, sums, strict=True):
+            for row_weights, blocks in zip(weights, value_sums, strict=True):
                 self._multiply(row_weights[key_block], value_matrix, blocks, 2 * element_block)
-        return SoftmaxState(state.tops, totals, sums)
+        return SoftmaxState(state.maxima, denominators, value_sums)
 
     def _multiply(self, left: Values, right: Values, sums: list[Values], first_sum: int) -> None:
         """Add the product of 16 rows and 16 columns to the two sums from `first_sum` on."""
@@ -306,57 +316,64 @@ class Attention:
         """Raise a running maximum only if a logit exceeds it by more than the threshold.
 
         Sums are rescaled only if a maximum was raised. A weight is then at most
-        2**_RAISE_THRESHOLD; the final division of sums by totals cancels the excess.
+        2**_RAISE_THRESHOLD; the final division by the denominators cancels the excess.
         """
         k, factor = self._k, self._factor
-        tops: list[list[Value]] = []
+        maxima: list[list[Value]] = []
         any_raised = None
-        for old_pair, row_logits in zip(state.tops, logits, strict=True):
+        for old_pair, row_logits in zip(state.maxima, logits, strict=True):
             pair = []
-            for row_half, top in enumerate(old_pair):
-                new_top = reduce(
-                    k.maximum, (x for block in row_logits for x in block[2 * row_half :][:2]), top
+            for row_half, maximum in enumerate(old_pair):
+                new_maximum = reduce(
+                    k.maximum,
+                    (x for block in row_logits for x in block[2 * row_half :][:2]),
+                    maximum,
                 )
                 for distance in (1, 2):
-                    new_top = k.maximum(new_top, k.shuffle(new_top, k.lane_id() ^ distance))
-                exceeds = (new_top - top) * factor > _RAISE_THRESHOLD
+                    new_maximum = k.maximum(
+                        new_maximum, k.shuffle(new_maximum, k.lane_id() ^ distance)
+                    )
+                exceeds = (new_maximum - maximum) * factor > _RAISE_THRESHOLD
                 any_raised = exceeds if any_raised is None else any_raised | exceeds
-                pair.append(k.select(exceeds, new_top, top))
-            tops.append(pair)
+                pair.append(k.select(exceeds, new_maximum, maximum))
+            maxima.append(pair)
         assert any_raised is not None
         with k.if_(k.any_lane(any_raised)) as branch:
-            totals, sums = [], []
-            for row, pair in enumerate(tops):
+            denominators, value_sums = [], []
+            for row, pair in enumerate(maxima):
                 scales = [
-                    k.exp2((old_top - top) * factor)
-                    for old_top, top in zip(state.tops[row], pair, strict=True)
+                    k.exp2((old_maximum - maximum) * factor)
+                    for old_maximum, maximum in zip(state.maxima[row], pair, strict=True)
                 ]
-                totals.append(list(map(operator.mul, state.totals[row], scales)))
+                denominators.append(list(map(operator.mul, state.denominators[row], scales)))
                 block_scales = [scales[element // 2] for element in range(4)]
-                sums.append(
-                    [tuple(map(operator.mul, block, block_scales)) for block in state.sums[row]]
+                value_sums.append(
+                    [
+                        tuple(map(operator.mul, block, block_scales))
+                        for block in state.value_sums[row]
+                    ]
                 )
-            branch.yield_((totals, sums))
+            branch.yield_((denominators, value_sums))
         with branch.otherwise():
-            branch.yield_((state.totals, state.sums))
-        totals, sums = branch.results
-        return SoftmaxState(tops, totals, sums)
+            branch.yield_((state.denominators, state.value_sums))
+        denominators, value_sums = branch.results
+        return SoftmaxState(maxima, denominators, value_sums)
 
     def _softmax_weights(
-        self, logits: list[Values], tops: list[Value], totals: list[Value], *, masked: bool
+        self, logits: list[Values], maxima: list[Value], denominators: list[Value], *, masked: bool
     ) -> tuple[list[Values], list[Value]]:
-        """Return the weights of 16 queries, packed as a left factor, and the new totals."""
+        """Return the weights of 16 queries, packed as a left factor, and the new denominators."""
         k, factor = self._k, self._factor
         zero = k.constant(0.0, f32)
         row_powers: list[list[Value]] = []
-        new_totals = []
-        for row_half, top in enumerate(tops):
+        new_denominators = []
+        for row_half, maximum in enumerate(maxima):
             half_logits = [value for block in logits for value in block[2 * row_half :][:2]]
-            scaled_top = top * factor
+            scaled_maximum = maximum * factor
             if masked:
-                scaled_top = k.select(top == LEAST, zero, scaled_top)
+                scaled_maximum = k.select(maximum == LEAST, zero, scaled_maximum)
             powers = [
-                k.exp2(k.fma(value, factor, -scaled_top), flush_subnormals=True)
+                k.exp2(k.fma(value, factor, -scaled_maximum), flush_subnormals=True)
                 for value in half_logits
             ]
             if masked:
@@ -366,7 +383,7 @@ class Attention:
                     for value, power in zip(half_logits, powers, strict=True)
                 ]
             row_powers.append(powers)
-            new_totals.append(reduce(operator.add, powers, totals[row_half]))
+            new_denominators.append(reduce(operator.add, powers, denominators[row_half]))
         pack = k.pack_f16 if self._element is f16 else k.pack_bf16
         # The four words of a left factor are two rows, of eight keys and of the next eight.
         packed_weights: list[Values] = [
@@ -376,4 +393,4 @@ class Attention:
             )
             for key_block in range(self._plan.keys // MATRIX)
         ]
-        return packed_weights, new_totals
+        return packed_weights, new_denominators

@@ -29,9 +29,9 @@ from quod.tensor.flash_attention.kernel import (
     inverse_of,
     log_sum,
 )
-from quod.tensor.flash_attention.plan import RolePlan, WarpgroupPlan
+from quod.tensor.flash_attention.plan import WarpgroupPlan, WarpSpecialisedPlan
 from quod.tensor.flash_attention.recompute import PlainSums
-from quod.tensor.flash_attention.warp_specialised import RoleAttention
+from quod.tensor.flash_attention.warp_specialised import WarpSpecialisedAttention
 from quod.tensor.flash_attention.warpgroups import HeadOf, SoftmaxState, WarpgroupAttention
 from quod.tensor.matmul.mma_fragments import lane_of
 
@@ -77,7 +77,9 @@ def _attention(
         ))
     ]  # fmt: skip
     stop = sequence.seen(k.minimum(first_query + (rows - 1), queries - 1))
-    body_class = RoleAttention if isinstance(plan, RolePlan) else WarpgroupAttention
+    body_class = (
+        WarpSpecialisedAttention if isinstance(plan, WarpSpecialisedPlan) else WarpgroupAttention
+    )
     work = body_class(
         k, element, plan, (tensors[0], tensors[1], tensors[2]), first_query, sequence.seen, stop,
         factor,
@@ -94,18 +96,20 @@ def _attention(
                     (values, head // shared_by, keys),
                 )
             ]  # fmt: skip
-            sums = corrected_sums(
-                k, PlainSums(k, element, size, lane_of(k)), state.sums, work.row,
-                (state.tops, state.totals), factor, sequence,
+            value_sums = corrected_sums(
+                k, PlainSums(k, element, size, lane_of(k)), state.value_sums, work.row,
+                (state.maxima, state.denominators), factor, sequence,
                 (head_pointers[0], head_pointers[1], head_pointers[2]),
             )  # fmt: skip
-            state = SoftmaxState(state.tops, state.totals, sums)
-        inverses = [inverse_of(k, total) for total in state.totals]
+            state = SoftmaxState(state.maxima, state.denominators, value_sums)
+        inverses = [inverse_of(k, denominator) for denominator in state.denominators]
         work.store(head_pointer(k, out, head, queries, size), queries, state, inverses)
         if form.sums:
             target = head_pointer(k, log_sums[0], head, queries, k.constant(1, u32))
-            for row_half, (top, total) in enumerate(zip(state.tops, state.totals, strict=True)):
-                row, log = work.row + 8 * row_half, log_sum(k, top, total)
+            for row_half, (maximum, denominator) in enumerate(
+                zip(state.maxima, state.denominators, strict=True)
+            ):
+                row, log = work.row + 8 * row_half, log_sum(k, maximum, denominator)
                 with k.if_((row < queries) & ((lane_of(k) & 3) == 0)):
                     target[row] = log
 

@@ -16,7 +16,7 @@ from quod.frozen import frozen
 from quod.kernel import Builder, Value, f16, f32, i32, u32, u64
 from quod.kernel.builder.tiles import TiledArray, TileOperand
 from quod.kernel.ir.types import Type
-from quod.kernel.ops.tile import LINE, MATRIX_DEPTH, MATRIX_ROWS
+from quod.kernel.ops.tile import LINE, LOG2_WARPGROUP, MATRIX_DEPTH, MATRIX_ROWS
 from quod.tensor.flash_attention.plan import WarpgroupPlan
 from quod.tensor.matmul.mma_fragments import QUAD, lane_of, transposed
 from quod.tensor.rows.exponentials import LEAST
@@ -43,25 +43,31 @@ class HeadOf:
 class SoftmaxState:
     """The online softmax of an instance's two queries.
 
-    tops: The running maxima of logits.
-    totals: The totals of weights.
-    sums: The sums of weighted values, in the layout of the accumulator.
+    maxima: The running maxima of logits.
+    denominators: The sums of weights.
+    value_sums: The sums of weighted values, in the layout of the accumulator.
     """
 
-    tops: list[Value]
-    totals: list[Value]
-    sums: list[Value]
+    maxima: list[Value]
+    denominators: list[Value]
+    value_sums: list[Value]
 
 
 class HeadTiles:
     """A ring of `stages` tiles of a head, each of `lines` lines in slabs of 64 elements.
 
-    readers: The number of subgroups that must release a stage before it is free; 0 if barriers
-        order the copies.
+    releasing_subgroups: The number of subgroups that must release a stage before it is free; 0 if
+        barriers order the copies.
     """
 
     def __init__(
-        self, k: Builder, size: int, source: HeadOf, lines: int, stages: int, readers: int = 0
+        self,
+        k: Builder,
+        size: int,
+        source: HeadOf,
+        lines: int,
+        stages: int,
+        releasing_subgroups: int = 0,
     ) -> None:
         self._k, self._source, self._lines = k, source, lines
         self._slab = lines * _WORDS
@@ -71,10 +77,10 @@ class HeadTiles:
         self._copy_barrier = k.shared(u64, stages)
         for stage in range(stages):
             k.mbarrier_init(self._copy_barrier, stage)
-        if readers:
+        if releasing_subgroups:
             self._read_barrier = k.shared(u64, stages)
             for stage in range(stages):
-                k.mbarrier_init(self._read_barrier, stage, readers)
+                k.mbarrier_init(self._read_barrier, stage, releasing_subgroups)
 
     def copy(self, first_line: Value, stage: Value | int, head: Value | None = None) -> None:
         """Start the copy of the lines from `first_line` to a stage; `head` overrides the head."""
@@ -101,7 +107,7 @@ class HeadTiles:
         self._k.mbarrier_arrive(self._read_barrier, stage)
 
     def wait_until_read(self, stage: Value | int, phase: Value) -> None:
-        """Wait until all readers have released a stage.
+        """Wait until all subgroups that read a stage have released it.
 
         In phase 0, before any copy, the call does not wait.
         """
@@ -124,7 +130,7 @@ class HeadTiles:
 class WarpgroupAttention:
     """The attention of one tile of queries, 64 queries to a warpgroup."""
 
-    readers = 0
+    releasing_subgroups = 0
     """Subgroups that release tiles after reading; 0 if barriers order copies."""
 
     def __init__(
@@ -143,28 +149,28 @@ class WarpgroupAttention:
         self._first, self._seen, self._count = first_query, seen, count
         rows, keys = plan.tile
         of_q, of_keys, of_values = self._heads = heads
-        if not self.readers:
-            self._acquire()
+        if not self.releasing_subgroups:
+            self._acquire_tensor_maps()
         self._queries = HeadTiles(k, plan.size, of_q, rows, 1)
-        self._keys = HeadTiles(k, plan.size, of_keys, keys, STAGES, self.readers)
-        self._values = HeadTiles(k, plan.size, of_values, keys, STAGES, self.readers)
+        self._keys = HeadTiles(k, plan.size, of_keys, keys, STAGES, self.releasing_subgroups)
+        self._values = HeadTiles(k, plan.size, of_values, keys, STAGES, self.releasing_subgroups)
         # Shuffled from the first instance, so that the assembler sees that it is uniform in a
         # subgroup.
-        self._warpgroup_row = k.shuffle(self._warpgroup(), k.constant(0, u32)) * MATRIX_ROWS
+        self._warpgroup_row = k.shuffle(self._query_warpgroup(), k.constant(0, u32)) * MATRIX_ROWS
         # Each of the four subgroups has 16 rows; four adjacent lanes share a row.
         self.row = (
             first_query + self._warpgroup_row + ((k.local_id() >> 5 & 3) * 16 + (lane_of(k) >> 2))
         )
         """The first of this instance's two queries; the second is row + 8."""
 
-    def _acquire(self) -> None:
+    def _acquire_tensor_maps(self) -> None:
         """Make the tensor maps visible to the instances that start copies."""
         for head in self._heads:
             self._k.tensor_map_acquire(head.array.tensor_map)
 
-    def _warpgroup(self) -> Value:
+    def _query_warpgroup(self) -> Value:
         """Return the index of this instance's warpgroup among those with queries."""
-        return self._k.local_id() >> 7
+        return self._k.local_id() >> LOG2_WARPGROUP
 
     def attend(self, finish: Callable[[SoftmaxState], None]) -> None:
         """Compute the results, and call `finish` in the instances that have queries."""
@@ -175,8 +181,11 @@ class WarpgroupAttention:
         k, keys = self._k, self._plan.keys
         return k.maximum((self._count + (keys - 1)) // keys, k.constant(1, u32))
 
-    def _first_masked_tile(self, last_tile: Value) -> Value:
-        """Return the first tile with keys that not all queries see, from 1 to `last_tile`."""
+    def _first_masked_step(self, last_tile: Value) -> Value:
+        """Return the first step after step 0, which is always masked, whose tile needs a mask.
+
+        It is at most `last_tile`, or 1 if there is only one tile.
+        """
         k = self._k
         seen = self._seen(self._first) // self._plan.keys
         return k.maximum(k.minimum(seen, last_tile), k.constant(1, u32))
@@ -195,55 +204,64 @@ class WarpgroupAttention:
         self._queries.wait(0, 0)
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
         state = SoftmaxState([least] * 2, [zero] * 2, [zero] * (plan.size // 2))
-        logits = k.mma_wait(0, self._start_products(k.constant(0, u32)))
+        logits = k.mma_wait(0, self._start_logits(k.constant(0, u32)))
         k.barrier()
         self._copy(self._keys, k.constant(STAGES, u32), tiles)
         # The first tile has no previous values to add, and the last one no next keys to multiply.
         last_tile = tiles - 1
         with k.if_(last_tile > 0) as has_next:
-            next_logits = self._start_products(k.constant(1, u32))
+            next_logits = self._start_logits(k.constant(1, u32))
             weights, new_state, _ = self._softmax_weights(
                 logits, k.constant(0, u32), state, masked=True
             )
             next_logits = k.mma_wait(0, next_logits)
             k.barrier()
             self._copy(self._keys, k.constant(STAGES + 1, u32), tiles)
-            unmasked_end = self._first_masked_tile(last_tile)
-            carried = (next_logits, weights, new_state.tops, new_state.totals, state.sums)
+            unmasked_end = self._first_masked_step(last_tile)
+            carried = (
+                next_logits,
+                weights,
+                new_state.maxima,
+                new_state.denominators,
+                state.value_sums,
+            )
             carried = self._loop(k.constant(1, u32), unmasked_end, tiles, carried, masked=False)
-            last_logits, weights, tops, totals, sums = self._loop(
+            last_logits, weights, maxima, denominators, value_sums = self._loop(
                 unmasked_end, last_tile, tiles, carried, masked=True
             )
-            sums = self._add_values(last_tile - 1, weights, sums)
+            value_sums = self._start_value_products(last_tile - 1, weights, value_sums)
             weights, new_state, scales = self._softmax_weights(
-                last_logits, last_tile, SoftmaxState(tops, totals, []), masked=True
+                last_logits, last_tile, SoftmaxState(maxima, denominators, []), masked=True
             )
-            sums = self._rescale(k.mma_wait(0, sums), scales)
-            has_next.yield_((weights, new_state.tops, new_state.totals, sums))
+            value_sums = self._rescale(k.mma_wait(0, value_sums), scales)
+            has_next.yield_((weights, new_state.maxima, new_state.denominators, value_sums))
         with has_next.otherwise():
             weights, new_state, _ = self._softmax_weights(logits, last_tile, state, masked=True)
-            has_next.yield_((weights, new_state.tops, new_state.totals, state.sums))
-        weights, tops, totals, sums = has_next.results
-        sums = k.mma_wait(0, self._add_values(last_tile, weights, sums))
-        return self._combine_instances(tops, totals, sums)
+            has_next.yield_((weights, new_state.maxima, new_state.denominators, state.value_sums))
+        weights, maxima, denominators, value_sums = has_next.results
+        value_sums = k.mma_wait(0, self._start_value_products(last_tile, weights, value_sums))
+        return self._combine_lanes_of_row(maxima, denominators, value_sums)
 
-    def _combine_instances(
-        self, tops: Sequence[Value], totals: Sequence[Value], sums: Sequence[Value]
+    def _combine_lanes_of_row(
+        self, maxima: Sequence[Value], denominators: Sequence[Value], value_sums: Sequence[Value]
     ) -> SoftmaxState:
-        """Combine the results of the four instances that share queries."""
+        """Sum the denominators of the four lanes that share queries, and scale the maxima."""
         k, least = self._k, self._k.constant(LEAST, f32)
         for distance in (1, 2):
-            totals = [total + k.shuffle(total, lane_of(k) ^ distance) for total in totals]
-        tops = [k.select(top == LEAST, least, top * self._factor) for top in tops]
-        return SoftmaxState(list(tops), list(totals), list(sums))
+            denominators = [
+                denominator + k.shuffle(denominator, lane_of(k) ^ distance)
+                for denominator in denominators
+            ]
+        maxima = [k.select(maximum == LEAST, least, maximum * self._factor) for maximum in maxima]
+        return SoftmaxState(list(maxima), list(denominators), list(value_sums))
 
     def _copy(self, tiles: HeadTiles, step: Value, count: Value) -> None:
         with self._k.if_(step < count):
             tiles.copy(step * self._plan.keys, step & (STAGES - 1))
 
     @staticmethod
-    def _rescale(sums: Sequence[Value], scales: Sequence[Value]) -> list[Value]:
-        return [value * scales[index // 2 % 2] for index, value in enumerate(sums)]
+    def _rescale(value_sums: Sequence[Value], scales: Sequence[Value]) -> list[Value]:
+        return [value * scales[index // 2 % 2] for index, value in enumerate(value_sums)]
 
     def _loop(
         self, first_step: Value, end_step: Value, tiles: Value, carried: Any, *, masked: bool
@@ -251,17 +269,17 @@ class WarpgroupAttention:
         """Process steps that have both a previous and a next tile.
 
         carried: The logits of the step's tile, the weights of the previous tile, the running
-            maxima, the totals and the sums.
+            maxima, the denominators and the value sums.
         """
         k = self._k
         with k.range(first_step, end_step, carry=carried) as loop:
-            (logits, weights, tops, totals, sums), step = loop.carried, loop.index
-            next_logits = self._start_products(step + 1)
-            sums = self._add_values(step - 1, weights, sums)
+            (logits, weights, maxima, denominators, value_sums), step = loop.carried, loop.index
+            next_logits = self._start_logits(step + 1)
+            value_sums = self._start_value_products(step - 1, weights, value_sums)
             weights, new_state, scales = self._softmax_weights(
-                logits, step, SoftmaxState(tops, totals, []), masked=masked
+                logits, step, SoftmaxState(maxima, denominators, []), masked=masked
             )
-            next_logits, sums = k.mma_wait(0, next_logits), k.mma_wait(0, sums)
+            next_logits, value_sums = k.mma_wait(0, next_logits), k.mma_wait(0, value_sums)
             # All instances have read the keys of the next step and the values of the previous one.
             k.barrier()
             self._copy(self._keys, step + (STAGES + 1), tiles)
@@ -270,15 +288,15 @@ class WarpgroupAttention:
                 (
                     next_logits,
                     weights,
-                    new_state.tops,
-                    new_state.totals,
-                    self._rescale(sums, scales),
+                    new_state.maxima,
+                    new_state.denominators,
+                    self._rescale(value_sums, scales),
                 )
             )
         return loop.results
 
-    def _start_products(self, step: Value) -> Values:
-        """Start the products of queries and a tile of keys."""
+    def _start_logits(self, step: Value) -> Values:
+        """Start the product of the queries and a tile of keys, which gives the logits."""
         k, stage = self._k, step & (STAGES - 1)
         self._keys.wait(stage, step >> 1)
         k.mma_begin()
@@ -291,12 +309,14 @@ class WarpgroupAttention:
         k.mma_commit()
         return sums
 
-    def _add_values(self, step: Value, weights: list[Values], sums: Sequence[Value]) -> Values:
-        """Start adding the values of a tile, times their weights."""
+    def _start_value_products(
+        self, step: Value, weights: list[Values], value_sums: Sequence[Value]
+    ) -> Values:
+        """Start the product of the weights and the values of a tile, added to `value_sums`."""
         k, stage = self._k, step & (STAGES - 1)
         self._values.wait(stage, step >> 1)
         k.mma_begin()
-        totals = tuple(sums)
+        totals = tuple(value_sums)
         for depth_index, tile_weights in enumerate(weights):
             totals = k.mma_rows(
                 self._element, tile_weights, self._values.columns(stage, depth_index), totals
@@ -307,15 +327,15 @@ class WarpgroupAttention:
     def _softmax_weights(
         self, logits: Sequence[Value], step: Value, state: SoftmaxState, *, masked: bool
     ) -> tuple[list[Values], SoftmaxState, list[Value]]:
-        """Return weights packed as a left factor, new maxima and totals, and the scales of sums.
+        """Return weights packed as a left factor, new maxima and denominators, and scales of sums.
+        Maxima are not multiplied by the factor; a weight is 2 ** ((x - maximum) * factor).
 
-        Maxima are not multiplied by the factor; a weight is 2 ** (x * factor - top * factor).
         """
         k, factor = self._k, self._factor
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
         first_key = step * self._plan.keys + (lane_of(k) & (QUAD - 1)) * 2
         powers: list[list[Value]] = []
-        tops, totals, scales = [], [], []
+        maxima, denominators, scales = [], [], []
         for row_half in range(2):
             half_logits = [
                 value for index, value in enumerate(logits) if index // 2 % 2 == row_half
@@ -326,15 +346,17 @@ class WarpgroupAttention:
                     k.select(visible > index // 2 * 8 + index % 2, value, least)
                     for index, value in enumerate(half_logits)
                 ]
-            top = reduce(k.maximum, half_logits, state.tops[row_half])
+            maximum = reduce(k.maximum, half_logits, state.maxima[row_half])
             for distance in (1, 2):
-                top = k.maximum(top, k.shuffle(top, lane_of(k) ^ distance))
-            scaled_top = top * factor
+                maximum = k.maximum(maximum, k.shuffle(maximum, lane_of(k) ^ distance))
+            scaled_maximum = maximum * factor
             if masked:
-                scaled_top = k.select(top == LEAST, zero, scaled_top)
-            scale = k.exp2(k.fma(state.tops[row_half], factor, -scaled_top), flush_subnormals=True)
+                scaled_maximum = k.select(maximum == LEAST, zero, scaled_maximum)
+            scale = k.exp2(
+                k.fma(state.maxima[row_half], factor, -scaled_maximum), flush_subnormals=True
+            )
             weights = [
-                k.exp2(k.fma(value, factor, -scaled_top), flush_subnormals=True)
+                k.exp2(k.fma(value, factor, -scaled_maximum), flush_subnormals=True)
                 for value in half_logits
             ]
             if masked:
@@ -344,8 +366,8 @@ class WarpgroupAttention:
                     for value, power in zip(half_logits, weights, strict=True)
                 ]
             powers.append(weights)
-            tops.append(top)
-            totals.append(reduce(operator.add, weights, state.totals[row_half] * scale))
+            maxima.append(maximum)
+            denominators.append(reduce(operator.add, weights, state.denominators[row_half] * scale))
             scales.append(scale)
         pack = packing(k, self._element)
         # The four words of a left factor are two rows, of eight keys and of the next eight.
@@ -353,13 +375,13 @@ class WarpgroupAttention:
             tuple(pack(*powers[word % 2][index * 4 + word // 2 * 2 :][:2]) for word in range(4))
             for index in range(self._plan.keys // MATRIX_DEPTH)
         ]
-        return packed_weights, SoftmaxState(tops, totals, state.sums), scales
+        return packed_weights, SoftmaxState(maxima, denominators, state.value_sums), scales
 
     def store(
         self, out: Value, queries: Value, state: SoftmaxState, inverses: Sequence[Value]
     ) -> None:
         """Store the rows of a head, each times a factor."""
-        store_rows(self._k, self._element, out, (self.row, queries), state.sums, inverses)
+        store_rows(self._k, self._element, out, (self.row, queries), state.value_sums, inverses)
 
 
 def packing(k: Builder, element: Type) -> Callable[[Value, Value], Value]:

@@ -15,7 +15,15 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.frozen import replace
 from quod.kernel.ir.types import FLOATS8, Type, f32
-from quod.tensor.arrays import Given, Tensor, check_apart, like, on_device, result, tensor
+from quod.tensor.arrays import (
+    AnyArray,
+    Tensor,
+    allocate_like,
+    check_apart,
+    on_device,
+    tensor,
+    tensor_like,
+)
 from quod.tensor.matmul.epilogue import FUNCTIONS
 from quod.tensor.matmul.form import GemmForm, TransposeFlags
 from quod.tensor.matmul.k_major import along_k, is_along_k
@@ -30,10 +38,10 @@ Activation = Literal["gelu", "silu"]
 
 
 def gemm(
-    device: DeviceChoice, a: Given, b: Given, *, bias: Given | None = None,
-    activation: Activation | None = None, residual: Given | None = None, scale: float = 1.0,
+    device: DeviceChoice, a: AnyArray, b: AnyArray, *, bias: AnyArray | None = None,
+    activation: Activation | None = None, residual: AnyArray | None = None, scale: float = 1.0,
     transpose_a: bool = False, transpose_b: bool = False, tf32: bool = False,
-    out: Given | None = None,
+    out: AnyArray | None = None,
 ) -> Any:  # fmt: skip
     """Return activation(scale * (A B) + bias) + residual, in `out` or in new memory.
 
@@ -61,7 +69,7 @@ def gemm(
     )  # fmt: skip
     a_tensor, b_tensor = tensor(device, "a", a), tensor(device, "b", b)
     shape, depth = shape_of_product(a_tensor, b_tensor, form)
-    model = Tensor("c", a_tensor.memory, a_tensor.element, a_tensor.dtype, shape)
+    prototype = Tensor("c", a_tensor.memory, a_tensor.element, a_tensor.dtype, shape)
     epilogue_operands = {
         "bias": None if bias is None else _of_shape(device, "bias", bias, a_tensor, shape[-1:]),
         "residual": None
@@ -69,7 +77,7 @@ def gemm(
         else _of_shape(device, "residual", residual, a_tensor, shape),
     }
     factor = real("scale", scale)
-    target = result(device, a, model) if out is None else out
+    target = allocate_like(device, a, prototype) if out is None else out
     out_tensor = _of_shape(device, "out", target, a_tensor, shape)
     check_apart(out_tensor, a_tensor, b_tensor, epilogue_operands["bias"])
     check_apart(out_tensor, epilogue_operands["residual"], same=True)
@@ -176,7 +184,7 @@ def shape_of_product(a: Tensor, b: Tensor, form: TransposeFlags) -> tuple[tuple[
 
 
 def _of_shape(
-    device: AnyDevice, name: str, value: Given, model: Tensor, shape: tuple[int, ...]
+    device: AnyDevice, name: str, value: AnyArray, prototype: Tensor, shape: tuple[int, ...]
 ) -> Tensor:
-    expected = Tensor("a", model.memory, model.element, model.dtype, shape)
-    return like(device, name, value, expected)
+    expected = Tensor("a", prototype.memory, prototype.element, prototype.dtype, shape)
+    return tensor_like(device, name, value, expected)

@@ -14,10 +14,10 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel.ir.types import Type
 from quod.tensor.arrays import (
-    Given,
+    AnyArray,
     Tensor,
+    allocate_float32,
     check_apart,
-    float32_memory,
     float32_tensor,
     floats8,
     tensor,
@@ -33,10 +33,11 @@ from quod.validation import choice
 
 
 def gemm_fp8(
-    device: DeviceChoice, a: Given, b: Given, *, scale_a: Given | float | None = None,
-    scale_b: Given | float | None = None, bias: Given | None = None, transpose_a: bool = False,
-    transpose_b: bool = False, dtype: Float8 | tuple[Float8, Float8] | None = None,
-    fast_accumulation: bool = False, out: Given | None = None,
+    device: DeviceChoice, a: AnyArray, b: AnyArray, *, scale_a: AnyArray | float | None = None,
+    scale_b: AnyArray | float | None = None, bias: AnyArray | None = None,
+    transpose_a: bool = False, transpose_b: bool = False,
+    dtype: Float8 | tuple[Float8, Float8] | None = None, fast_accumulation: bool = False,
+    out: AnyArray | None = None,
 ) -> Any:  # fmt: skip
     """Return ((A B) * scale_a) * scale_b + bias of 8-bit floats, in `out` or in new memory.
 
@@ -84,7 +85,7 @@ def gemm_fp8(
         _is_one(column_scales, (*b_tensor.shape[:-2], shape[-1])),
     )  # fmt: skip
     if out is None:
-        out = float32_memory(device, a, a_tensor, shape)
+        out = allocate_float32(device, a, a_tensor, shape)
     out_tensor = tensor(device, "out", out)
     if out_tensor.shape != shape:
         raise InputError(f"out must be of shape {shape}, not {out_tensor.text}")
@@ -110,7 +111,7 @@ def _named(dtype: object) -> tuple[Type | None, Type | None]:
 
 
 def _scale(
-    device: AnyDevice, name: str, value: Given | float | None, shape: tuple[int, ...]
+    device: AnyDevice, name: str, value: AnyArray | float | None, shape: tuple[int, ...]
 ) -> Tensor | None:
     """Return scales of a shape, or a single one, as f32; None if there is none."""
     if value is None:

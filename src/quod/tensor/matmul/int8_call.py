@@ -10,12 +10,12 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel.ir.types import i32
 from quod.tensor.arrays import (
-    Given,
+    AnyArray,
     Tensor,
+    allocate_float32,
+    allocate_int32,
     bytes_of,
     check_apart,
-    float32_memory,
-    int32_memory,
     result_tensor,
 )
 from quod.tensor.matmul.call import shape_of_product
@@ -26,9 +26,9 @@ from quod.tensor.matmul.scaled_call import epilogue_operand, launch_scaled
 
 
 def gemm_int8(
-    device: DeviceChoice, a: Given, b: Given, *, row_scales: Given | None = None,
-    column_scales: Given | None = None, bias: Given | None = None, transpose_a: bool = False,
-    transpose_b: bool = False, out: Given | None = None,
+    device: DeviceChoice, a: AnyArray, b: AnyArray, *, row_scales: AnyArray | None = None,
+    column_scales: AnyArray | None = None, bias: AnyArray | None = None, transpose_a: bool = False,
+    transpose_b: bool = False, out: AnyArray | None = None,
 ) -> Any:  # fmt: skip
     """Return A B of int8, exactly or scaled, in `out` or in new memory.
 
@@ -65,7 +65,7 @@ def gemm_int8(
     }
     is_scaled = any(term is not None for term in epilogue_operands.values())
     if out is None:
-        out = (float32_memory if is_scaled else int32_memory)(device, a, a_tensor, shape)
+        out = (allocate_float32 if is_scaled else allocate_int32)(device, a, a_tensor, shape)
     out_tensor = _result(device, out, shape, scaled=is_scaled)
     check_apart(out_tensor, a_tensor, b_tensor, *epilogue_operands.values())
     if not math.prod(shape):
@@ -78,7 +78,7 @@ def gemm_int8(
     return out
 
 
-def _result(device: AnyDevice, out: Given, shape: tuple[int, ...], *, scaled: bool) -> Tensor:
+def _result(device: AnyDevice, out: AnyArray, shape: tuple[int, ...], *, scaled: bool) -> Tensor:
     """Return `out` as a tensor; InputError unless its type and shape fit the product."""
     out_tensor = result_tensor(device, "out", out)
     if out_tensor.shape != shape:

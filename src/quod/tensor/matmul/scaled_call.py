@@ -12,7 +12,7 @@ from quod.device.protocol import AnyDevice
 from quod.frozen import replace
 from quod.kernel import KernelDefinition
 from quod.kernel.ir.types import Type
-from quod.tensor.arrays import Given, Tensor, float32_tensor, on_device
+from quod.tensor.arrays import AnyArray, Tensor, float32_tensor, on_device
 from quod.tensor.matmul.call import tensor_maps
 from quod.tensor.matmul.k_major import along_k, is_along_k
 from quod.tensor.matmul.plan import CorePlan, GemmPlan, TilePlan
@@ -76,7 +76,7 @@ def launch_scaled(
 
 
 def epilogue_operand(
-    device: AnyDevice, name: str, value: Given | None, shape: tuple[int, ...]
+    device: AnyDevice, name: str, value: AnyArray | None, shape: tuple[int, ...]
 ) -> Tensor | None:
     """Return scales or a bias as an f32 tensor of a shape, or None if there is none."""
     return None if value is None else float32_tensor(device, name, value, shape)

@@ -29,7 +29,7 @@ from quod.kernel import (
 from quod.kernel.builder.tiles import TiledArray, TileOperand
 from quod.kernel.ir.types import Type, loaded_type
 from quod.kernel.ir.value import ParameterType
-from quod.kernel.ops.tile import LINE, MATRIX_DEPTH, MATRIX_ROWS
+from quod.kernel.ops.tile import LINE, LOG2_WARPGROUP, MATRIX_DEPTH, MATRIX_ROWS
 from quod.tensor.accesses import Accesses, Values
 from quod.tensor.matmul.epilogue import completed
 from quod.tensor.matmul.form import GemmForm
@@ -150,7 +150,9 @@ def multiply_tiles(
     sums = _multiply(k, (element, other), plan, ring_a, ring_b, depth)
     # Each of a warpgroup's four subgroups has 16 rows, and four adjacent lanes share a row.
     lane = lane_of(k)
-    instance_row = (k.local_id() >> 7) * MATRIX_ROWS + (k.local_id() >> 5 & 3) * 16 + (lane >> 2)
+    instance_row = (
+        (k.local_id() >> LOG2_WARPGROUP) * MATRIX_ROWS + (k.local_id() >> 5 & 3) * 16 + (lane >> 2)
+    )
     return MultipliedTile(row, instance_row, column, batch, sums)
 
 
@@ -220,7 +222,7 @@ def _multiply(
         k.cluster_barrier()
     steps = (depth + (TILE_DEPTH - 1)) // TILE_DEPTH
     # Shuffled from the first instance, so that the assembler sees that it is uniform in a subgroup.
-    warpgroup_row = k.shuffle(k.local_id() >> 7, k.constant(0, u32)) * MATRIX_ROWS
+    warpgroup_row = k.shuffle(k.local_id() >> LOG2_WARPGROUP, k.constant(0, u32)) * MATRIX_ROWS
 
     def copy(stage: Value, step: Value) -> None:
         with k.if_(step < steps):

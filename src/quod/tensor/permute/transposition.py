@@ -14,7 +14,7 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel.ir.types import Type, u32
 from quod.kernel.machine import Capability
-from quod.tensor.arrays import WORDS, Given, Tensor, check_apart, shaped, words
+from quod.tensor.arrays import WORDS, AnyArray, Tensor, allocate_shaped, check_apart, words
 from quod.tensor.permute.permutation import Permutation
 from quod.tensor.permute.transpose_kernels import ROWS, TILES, TransposePlan
 from quod.tensor.rows.plan import VECTOR_LANES, WIDEST, plan_groups
@@ -38,7 +38,11 @@ _MIN_SIDE = 8
 
 
 def transpose(
-    device: DeviceChoice, x: Given, axes: Sequence[int] | None = None, *, out: Given | None = None
+    device: DeviceChoice,
+    x: AnyArray,
+    axes: Sequence[int] | None = None,
+    *,
+    out: AnyArray | None = None,
 ) -> Any:
     """Copy `x` with its axes in another order, to `out` or to new memory.
 
@@ -56,7 +60,7 @@ def transpose(
         raise InputError(f"x has {len(source.shape)} axes, and at most {_MAX_AXES} are turned")
     permutation = Permutation(source.shape, _order(axes, len(source.shape)))
     shape = permutation.result
-    target = shaped(device, x, source, shape) if out is None else out
+    target = allocate_shaped(device, x, source, shape) if out is None else out
     out_tensor = words(device, "out", target)
     if out_tensor.dtype != source.dtype or out_tensor.shape != shape:
         raise InputError(

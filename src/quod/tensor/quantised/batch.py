@@ -12,7 +12,14 @@ from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.kernel.ir.types import HALVES, Type
 from quod.kernel.machine import Capability
-from quod.tensor.arrays import Given, Tensor, check_apart, of_shape, shaped, tensor
+from quod.tensor.arrays import (
+    AnyArray,
+    Tensor,
+    allocate_shaped,
+    check_apart,
+    tensor,
+    tensor_of_shape,
+)
 from quod.tensor.matmul.call import product_launch
 from quod.tensor.matmul.form import GemmForm
 from quod.tensor.quantised.batch_kernel import MULTIPLY_ROWS, plan_batch
@@ -55,7 +62,7 @@ def is_batch(x: object) -> bool:
     return hasattr(type(x), "shape")
 
 
-def rows(device: AnyDevice, x: Given, depth: int) -> Tensor:
+def rows(device: AnyDevice, x: AnyArray, depth: int) -> Tensor:
     """Return `x` as a tensor; InputError unless its rows have `depth` elements."""
     x_rows = tensor(device, "x", x)
     if x_rows.columns != depth:
@@ -116,14 +123,19 @@ class Batch:
     """Activation rows X and their result Y, checked against a matrix of shape (rows, columns)."""
 
     def __init__(
-        self, device: AnyDevice, x: Given, y: Given | None, shape: tuple[int, int], weights: Any
+        self,
+        device: AnyDevice,
+        x: AnyArray,
+        y: AnyArray | None,
+        shape: tuple[int, int],
+        weights: Any,
     ) -> None:
         self._device, (self._n, self._depth) = device, shape
         self._x = rows(device, x, self._depth)
         result_shape = (*self._x.shape[:-1], self._n)
-        self.y = shaped(device, x, self._x, result_shape) if y is None else y
+        self.y = allocate_shaped(device, x, self._x, result_shape) if y is None else y
         """The result: the caller's `y`, or new memory."""
-        self._out_tensor: Tensor = of_shape(device, "y", self.y, self._x, result_shape)
+        self._out_tensor: Tensor = tensor_of_shape(device, "y", self.y, self._x, result_shape)
         check_apart(self._out_tensor, self._x)
         if overlap(self._out_tensor.memory, weights):
             raise InputError("y is in memory that is read for it; take other memory")

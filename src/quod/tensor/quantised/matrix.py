@@ -13,7 +13,7 @@ from quod.errors import DeviceError, InputError
 from quod.frozen import frozen
 from quod.kernel.ir.types import Type, f32
 from quod.kernel.machine import Capability
-from quod.tensor.arrays import Given
+from quod.tensor.arrays import AnyArray
 from quod.tensor.quantised.batch import (
     DEQUANTISED,
     EXACT,
@@ -180,7 +180,7 @@ class QuantisedMatrix:
         return layout
 
     def multiply(
-        self, x: Given, y: Given | None = None, *, activations: str = EXACT,
+        self, x: AnyArray, y: AnyArray | None = None, *, activations: str = EXACT,
         plan: Plan | None = None, workspace: Buffer | None = None,
     ) -> Any:  # fmt: skip
         """Multiply the matrix by a vector, or by each row of a batch, into `y` or new memory.
@@ -251,7 +251,7 @@ class QuantisedMatrix:
             return launches or batch.launches(self.type_name, activations, plan, workspace_buffer)
         return (self.launched(x, y),)
 
-    def workspace_bytes(self, x: Given, *, plan: Plan | None = None) -> int:
+    def workspace_bytes(self, x: AnyArray, *, plan: Plan | None = None) -> int:
         """Return the bytes of dequantised weights in an exact product by `x`; 0 if fused."""
         plan = self._checked_plan(x, EXACT, plan)
         if not is_batch(x):
@@ -319,7 +319,7 @@ class QuantisedMatrix:
         return chosen == INT8
 
     @staticmethod
-    def _checked_plan(x: Given, activations: str, plan: Plan | None) -> Plan | None:
+    def _checked_plan(x: AnyArray, activations: str, plan: Plan | None) -> Plan | None:
         """Return the plan; InputError for one that is unknown or does not apply."""
         if plan is None:
             return None
@@ -342,7 +342,7 @@ class QuantisedMatrix:
             raise DeviceError("workspace is read-only, and weights are stored to it")
         return checked
 
-    def _batch(self, x: Given, y: Given | None) -> Batch:
+    def _batch(self, x: AnyArray, y: AnyArray | None) -> Batch:
         return Batch(self.device, x, y, (self.rows, self.columns), self._data)
 
     @overload

@@ -11,14 +11,14 @@ from quod.errors import InputError
 from quod.frozen import frozen
 from quod.kernel.ir.types import f32
 from quod.tensor.arrays import (
-    Given,
+    AnyArray,
     Tensor,
+    allocate_int32,
+    allocate_shaped,
     check_apart,
     indices_of_shape,
-    int32_memory,
-    of_shape,
-    shaped,
     tensor,
+    tensor_of_shape,
 )
 from quod.tensor.reductions.kernels import ReductionForm, reduction_kernel
 from quod.tensor.rows.column_sums import ColumnPlan, plan_columns, slabs
@@ -30,8 +30,8 @@ _MAX_LENGTH = (1 << 31) - 1
 
 
 def reduce_sum(
-    device: DeviceChoice, x: Given, *, axis: int | None = None, keepdims: bool = False,
-    out: Given | None = None,
+    device: DeviceChoice, x: AnyArray, *, axis: int | None = None, keepdims: bool = False,
+    out: AnyArray | None = None,
 ) -> Any:  # fmt: skip
     """Return the sums along an axis, or of all elements, in `out` or in new memory.
 
@@ -47,8 +47,8 @@ def reduce_sum(
 
 
 def reduce_mean(
-    device: DeviceChoice, x: Given, *, axis: int | None = None, keepdims: bool = False,
-    out: Given | None = None,
+    device: DeviceChoice, x: AnyArray, *, axis: int | None = None, keepdims: bool = False,
+    out: AnyArray | None = None,
 ) -> Any:  # fmt: skip
     """Return the means along an axis, or of all elements; see `reduce_sum`.
 
@@ -58,8 +58,8 @@ def reduce_mean(
 
 
 def reduce_max(
-    device: DeviceChoice, x: Given, *, axis: int | None = None, keepdims: bool = False,
-    out: Given | None = None,
+    device: DeviceChoice, x: AnyArray, *, axis: int | None = None, keepdims: bool = False,
+    out: AnyArray | None = None,
 ) -> Any:  # fmt: skip
     """Return the greatest elements along an axis, or of all; see `reduce_sum`.
 
@@ -70,16 +70,16 @@ def reduce_max(
 
 
 def reduce_min(
-    device: DeviceChoice, x: Given, *, axis: int | None = None, keepdims: bool = False,
-    out: Given | None = None,
+    device: DeviceChoice, x: AnyArray, *, axis: int | None = None, keepdims: bool = False,
+    out: AnyArray | None = None,
 ) -> Any:  # fmt: skip
     """Return the least elements along an axis, or of all; see `reduce_max`."""
     return _extreme(device, x, axis, keepdims, out, least=True)
 
 
 def argmax(
-    device: DeviceChoice, x: Given, *, axis: int | None = None, keepdims: bool = False,
-    out: Given | None = None,
+    device: DeviceChoice, x: AnyArray, *, axis: int | None = None, keepdims: bool = False,
+    out: AnyArray | None = None,
 ) -> Any:  # fmt: skip
     """Return the indices of the greatest elements along an axis, or in all of `x` in C order.
 
@@ -90,15 +90,15 @@ def argmax(
 
 
 def argmin(
-    device: DeviceChoice, x: Given, *, axis: int | None = None, keepdims: bool = False,
-    out: Given | None = None,
+    device: DeviceChoice, x: AnyArray, *, axis: int | None = None, keepdims: bool = False,
+    out: AnyArray | None = None,
 ) -> Any:  # fmt: skip
     """Return the indices of the least elements, or of the first NaN; see `argmax`."""
     return _reduce(device, "argmin", x, axis, keepdims, out)
 
 
 def _extreme(
-    device: DeviceChoice, x: Given, axis: int | None, keepdims: bool, out: Given | None, *,
+    device: DeviceChoice, x: AnyArray, axis: int | None, keepdims: bool, out: AnyArray | None, *,
     least: bool,
 ) -> Any:  # fmt: skip
     """Reduce to the greatest elements, or with `least` to the least."""
@@ -115,7 +115,12 @@ class _Sizes:
 
 
 def _reduce(
-    device: DeviceChoice, name: str, x: Given, axis: int | None, keepdims: bool, out: Given | None
+    device: DeviceChoice,
+    name: str,
+    x: AnyArray,
+    axis: int | None,
+    keepdims: bool,
+    out: AnyArray | None,
 ) -> Any:
     """Validate the arguments of the reduction `name`, and launch it."""
     device = resolve_device(device)
@@ -126,11 +131,11 @@ def _reduce(
     if not sizes.length and name != "sum":
         raise InputError(f"x has the shape {source.shape}: without elements there is no {name}")
     if name.startswith("arg"):
-        target = int32_memory(device, x, source, shape) if out is None else out
+        target = allocate_int32(device, x, source, shape) if out is None else out
         out_tensor = indices_of_shape(device, "out", target, shape)
     else:
-        target = shaped(device, x, source, shape) if out is None else out
-        out_tensor = of_shape(device, "out", target, source, shape)
+        target = allocate_shaped(device, x, source, shape) if out is None else out
+        out_tensor = tensor_of_shape(device, "out", target, source, shape)
     check_apart(out_tensor, source)
     if math.prod(shape):
         _launch(device, name, source, sizes, out_tensor)

@@ -14,14 +14,14 @@ from quod.device.runtime.sentinel import not_written
 from quod.errors import InputError
 from quod.kernel.ir.types import f32, u32
 from quod.tensor.arrays import (
-    Given,
+    AnyArray,
     Tensor,
+    allocate_float32,
     check_apart,
-    float32_memory,
     float32_tensor,
     indices,
-    like,
     tensor,
+    tensor_like,
 )
 from quod.tensor.rows.cross_entropy_kernels import COUNT_TARGETS, CROSS_ENTROPY, LOSS_TOTAL
 from quod.tensor.rows.plan import plan_rows
@@ -35,9 +35,9 @@ _NOT_COUNTED = -1.0
 
 
 def cross_entropy(
-    device: DeviceChoice, logits: Given, targets: Given, *, ignore_index: int = -100,
-    reduction: Reduction = "mean", gradient: Given | None = None, gradient_scale: float = 1.0,
-    check: bool = True, out: Given | None = None,
+    device: DeviceChoice, logits: AnyArray, targets: AnyArray, *, ignore_index: int = -100,
+    reduction: Reduction = "mean", gradient: AnyArray | None = None, gradient_scale: float = 1.0,
+    check: bool = True, out: AnyArray | None = None,
 ) -> Any:  # fmt: skip
     """Return log(sum(exp(x))) - x[target] for each row x of the logits, in `out` or new memory.
 
@@ -72,9 +72,9 @@ def cross_entropy(
             f"targets must be of shape {x.shape[:-1]}, as the rows of logits are, not "
             f"{target_classes.shape}"
         )
-    gradient_tensor = None if gradient is None else like(device, "gradient", gradient, x)
+    gradient_tensor = None if gradient is None else tensor_like(device, "gradient", gradient, x)
     shape = target_classes.shape if reduction == "none" else (1,)
-    out_memory = float32_memory(device, logits, x, shape) if out is None else out
+    out_memory = allocate_float32(device, logits, x, shape) if out is None else out
     out_tensor = float32_tensor(device, "out", out_memory, shape)
     check_apart(out_tensor, x, target_classes, gradient_tensor)
     if gradient_tensor is not None:

@@ -10,13 +10,21 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel import KernelDefinition
 from quod.kernel.ir.types import Type
-from quod.tensor.arrays import Given, Tensor, check_apart, like, result, row_of, tensor
+from quod.tensor.arrays import (
+    AnyArray,
+    Tensor,
+    allocate_like,
+    check_apart,
+    row_tensor,
+    tensor,
+    tensor_like,
+)
 from quod.tensor.rows.kernels import LAYER_NORM, RMS_NORM, SOFTMAX
 from quod.tensor.rows.plan import plan_rows
 from quod.tensor.scalars import real
 
 
-def softmax(device: DeviceChoice, x: Given, *, out: Given | None = None) -> Any:
+def softmax(device: DeviceChoice, x: AnyArray, *, out: AnyArray | None = None) -> Any:
     """Return exp(x) / sum(exp(x)) along the last axis, in `out` or in new memory.
 
     `x` is a NumPy array, a buffer with a type, or another library's array, of f32, f16 or bf16 and
@@ -31,11 +39,11 @@ def softmax(device: DeviceChoice, x: Given, *, out: Given | None = None) -> Any:
 
 def rms_norm(
     device: DeviceChoice,
-    x: Given,
-    weight: Given,
+    x: AnyArray,
+    weight: AnyArray,
     *,
     epsilon: float = 1e-6,
-    out: Given | None = None,
+    out: AnyArray | None = None,
 ) -> Any:
     """Return x / sqrt(mean(x**2) + epsilon) * weight along the last axis; see `softmax`.
 
@@ -45,8 +53,8 @@ def rms_norm(
 
 
 def layer_norm(
-    device: DeviceChoice, x: Given, weight: Given, bias: Given, *, epsilon: float = 1e-5,
-    out: Given | None = None,
+    device: DeviceChoice, x: AnyArray, weight: AnyArray, bias: AnyArray, *, epsilon: float = 1e-5,
+    out: AnyArray | None = None,
 ) -> Any:  # fmt: skip
     """Return (x - mean) / sqrt(variance + epsilon) * weight + bias along the last axis.
 
@@ -66,15 +74,15 @@ def not_negative(epsilon: object) -> float:
 
 
 def _run(
-    device: DeviceChoice, kernels: Mapping[Type, KernelDefinition], x: Given, out: Given | None,
-    numbers: tuple[float, ...], vectors: Mapping[str, Given],
+    device: DeviceChoice, kernels: Mapping[Type, KernelDefinition], x: AnyArray,
+    out: AnyArray | None, numbers: tuple[float, ...], vectors: Mapping[str, AnyArray],
 ) -> Any:  # fmt: skip
     """Validate the tensors of a row function, launch it, and return the result."""
     device = resolve_device(device)
     source = tensor(device, "x", x)
-    shared_vectors = [row_of(device, name, value, source) for name, value in vectors.items()]
-    target = result(device, x, source) if out is None else out
-    out_tensor = like(device, "out", target, source)
+    shared_vectors = [row_tensor(device, name, value, source) for name, value in vectors.items()]
+    target = allocate_like(device, x, source) if out is None else out
+    out_tensor = tensor_like(device, "out", target, source)
     check_apart(out_tensor, source, same=True)
     check_apart(out_tensor, *shared_vectors)
     if source.rows and source.columns:

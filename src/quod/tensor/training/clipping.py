@@ -14,11 +14,11 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.kernel.ir.types import f32
 from quod.tensor.arrays import (
-    Given,
+    AnyArray,
     Tensor,
+    allocate_float32,
     check_apart,
     check_writable,
-    float32_memory,
     float32_tensor,
     in_order_of_memory,
     tensor,
@@ -31,7 +31,7 @@ from quod.validation import in_order, shown_kind
 
 
 def gradient_norm(
-    device: DeviceChoice, gradients: Iterable[Given], *, out: Given | None = None
+    device: DeviceChoice, gradients: Iterable[AnyArray], *, out: AnyArray | None = None
 ) -> Any:
     """Return the square root of the sum of the squares of all elements, in `out` or in new memory.
 
@@ -51,7 +51,11 @@ def gradient_norm(
 
 
 def clip_gradients(
-    device: DeviceChoice, gradients: Iterable[Given], max_norm: float, *, out: Given | None = None
+    device: DeviceChoice,
+    gradients: Iterable[AnyArray],
+    max_norm: float,
+    *,
+    out: AnyArray | None = None,
 ) -> Any:
     """Multiply all elements by min(1, max_norm / (norm + 1e-6)) in place; return that norm.
 
@@ -75,7 +79,7 @@ def clip_gradients(
     return norm
 
 
-def _tensors(device: AnyDevice, gradients: object) -> tuple[list[Tensor], list[Given]]:
+def _tensors(device: AnyDevice, gradients: object) -> tuple[list[Tensor], list[AnyArray]]:
     """Validate a list of gradients; return tensors, and the arguments as given."""
     ordered = in_order("gradients", gradients)
     if hasattr(gradients, "dtype"):
@@ -88,14 +92,14 @@ def _tensors(device: AnyDevice, gradients: object) -> tuple[list[Tensor], list[G
 
 
 def _norm_of(
-    device: AnyDevice, tensors: list[Tensor], originals: list[Given], out: Given | None
+    device: AnyDevice, tensors: list[Tensor], originals: list[AnyArray], out: AnyArray | None
 ) -> Any:
     """Launch the norm of tensors; `originals[0]` determines the library of the result."""
     target: Any = out
     if out is None:
         shape = (1,)
         target = (
-            float32_memory(device, originals[0], tensors[0], shape)
+            allocate_float32(device, originals[0], tensors[0], shape)
             if originals
             else np.empty(shape, np.float32)
         )

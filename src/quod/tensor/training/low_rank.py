@@ -14,13 +14,13 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.tensor.arrays import (
-    Given,
+    AnyArray,
     Tensor,
+    allocate_shaped,
     check_apart,
     check_results,
-    of_shape,
-    shaped,
     tensor,
+    tensor_of_shape,
     view,
 )
 from quod.tensor.matmul.call import gemm
@@ -52,7 +52,7 @@ class _Layer:
         return hidden
 
 
-def _layer(device: AnyDevice, x: Given, weight: Given, a: Given, b: Given) -> _Layer:
+def _layer(device: AnyDevice, x: AnyArray, weight: AnyArray, a: AnyArray, b: AnyArray) -> _Layer:
     """Validate the tensors of a layer; InputError if their types or shapes do not match."""
     x_tensor = tensor(device, "x", x)
     matrices = []
@@ -65,20 +65,22 @@ def _layer(device: AnyDevice, x: Given, weight: Given, a: Given, b: Given) -> _L
             )
         matrices.append(matrix)
     weight_matrix, a_matrix = matrices
-    b_matrix = of_shape(device, "b", b, x_tensor, (weight_matrix.shape[0], a_matrix.shape[0]))
+    b_matrix = tensor_of_shape(
+        device, "b", b, x_tensor, (weight_matrix.shape[0], a_matrix.shape[0])
+    )
     return _Layer(x_tensor, weight_matrix, a_matrix, b_matrix)
 
 
-def _allocate(device: AnyDevice, model: Tensor, shape: tuple[int, int]) -> Buffer:
-    """Allocate device memory of a shape, with the type of `model`."""
-    buffer = device.allocate(math.prod(shape) * model.dtype.itemsize, zero=False)
-    buffer.dtype, buffer.shape = model.dtype, shape
+def _allocate(device: AnyDevice, prototype: Tensor, shape: tuple[int, int]) -> Buffer:
+    """Allocate device memory of a shape, with the type of `prototype`."""
+    buffer = device.allocate(math.prod(shape) * prototype.dtype.itemsize, zero=False)
+    buffer.dtype, buffer.shape = prototype.dtype, shape
     return buffer
 
 
 def lora(
-    device: DeviceChoice, x: Given, weight: Given, a: Given, b: Given, *, scale: float = 1.0,
-    out: Given | None = None,
+    device: DeviceChoice, x: AnyArray, weight: AnyArray, a: AnyArray, b: AnyArray, *,
+    scale: float = 1.0, out: AnyArray | None = None,
 ) -> Any:  # fmt: skip
     """Return x W^T + scale * (x A^T) B^T, in `out` or in new memory.
 
@@ -94,8 +96,8 @@ def lora(
     layer, factor = _layer(device, x, weight, a, b), real("scale", scale)
     outputs = layer.weight.shape[0]
     shape = (*layer.x.shape[:-1], outputs)
-    target = shaped(device, x, layer.x, shape) if out is None else out
-    out_tensor = of_shape(device, "out", target, layer.x, shape)
+    target = allocate_shaped(device, x, layer.x, shape) if out is None else out
+    out_tensor = tensor_of_shape(device, "out", target, layer.x, shape)
     check_apart(out_tensor, *layer.tensors)
     y = view(out_tensor, (layer.x.rows, outputs))
     gemm(device, layer.rows, layer.weight.memory, transpose_b=True, out=y)
@@ -112,8 +114,8 @@ def lora(
 
 
 def lora_backward(
-    device: DeviceChoice, gradient: Given, x: Given, weight: Given, a: Given, b: Given, *,
-    scale: float = 1.0, out: tuple[Given, Given, Given] | None = None,
+    device: DeviceChoice, gradient: AnyArray, x: AnyArray, weight: AnyArray, a: AnyArray,
+    b: AnyArray, *, scale: float = 1.0, out: tuple[AnyArray, AnyArray, AnyArray] | None = None,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """Return the gradients of `x`, `a` and `b`, from the gradient of lora(x, weight, a, b).
 
@@ -126,14 +128,18 @@ def lora_backward(
     check_results("x, a and b", 3, out)
     layer, factor = _layer(device, x, weight, a, b), real("scale", scale)
     rows, outputs = layer.x.rows, layer.weight.shape[0]
-    gradient_tensor = of_shape(
+    gradient_tensor = tensor_of_shape(
         device, "gradient", gradient, layer.x, (*layer.x.shape[:-1], outputs)
     )
     inputs = ((x, layer.x), (a, layer.a), (b, layer.b))
-    targets = [shaped(device, *each, each[1].shape) for each in inputs] if out is None else [*out]
+    targets = (
+        [allocate_shaped(device, *each, each[1].shape) for each in inputs]
+        if out is None
+        else [*out]
+    )
     out_tensors: list[Tensor] = []
     for index, (target, (_, operand)) in enumerate(zip(targets, inputs, strict=True)):
-        out_tensor = of_shape(device, f"out[{index}]", target, layer.x, operand.shape)
+        out_tensor = tensor_of_shape(device, f"out[{index}]", target, layer.x, operand.shape)
         check_apart(out_tensor, gradient_tensor, *layer.tensors, *out_tensors)
         out_tensors.append(out_tensor)
     dy, dx = view(gradient_tensor, (rows, outputs)), view(out_tensors[0], (rows, layer.x.columns))

@@ -11,7 +11,7 @@ from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.memory.buffer import Array
 from quod.errors import InputError
 from quod.kernel.ir.types import f32
-from quod.tensor.arrays import Given, check_apart, float32_tensor, tensor
+from quod.tensor.arrays import AnyArray, check_apart, float32_tensor, tensor
 from quod.tensor.elementwise.launch import launch_flat
 from quod.tensor.scalars import between, positive, real
 from quod.tensor.training.adamw_kernel import ADAMW
@@ -39,11 +39,11 @@ def adamw_rates(
 
 
 def adamw(
-    device: DeviceChoice, parameter: Given, gradient: Given, first_moment: Given,
-    second_moment: Given, *, step: int | None = None, learning_rate: float = 1e-3,
+    device: DeviceChoice, parameter: AnyArray, gradient: AnyArray, first_moment: AnyArray,
+    second_moment: AnyArray, *, step: int | None = None, learning_rate: float = 1e-3,
     beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8, weight_decay: float = 0.01,
-    gradient_scale: float = 1.0, max_norm: float | None = None, norm: Given | None = None,
-    rates: Given | None = None,
+    gradient_scale: float = 1.0, max_norm: float | None = None, norm: AnyArray | None = None,
+    rates: AnyArray | None = None,
 ) -> None:  # fmt: skip
     """Take step number `step`, from 1 on, of one parameter tensor and its two moments, in place.
 

@@ -32,10 +32,10 @@ from quod.kernel.machine import Capability
 from quod.layered.circuit import POWERS
 from quod.sumcheck.eq_tables import Equality, scaled_eq_table
 from quod.sumcheck.interpolation import INFINITY
-from quod.sumcheck.memory import PointCoordinates, ProverState
+from quod.sumcheck.memory import PointCoordinates, SumcheckProgress
 from quod.sumcheck.mixed import MixedField
 from quod.sumcheck.structs import SumcheckSizes
-from quod.sumcheck.summands import Point, evaluated, value_at
+from quod.sumcheck.summands import Point, pass_points, value_at
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 
 _TERMS_PER_REDUCTION = 4
@@ -209,14 +209,14 @@ def evaluate_columns(
     stride: entries from one column to the next.
     """
     mixed = MixedField(k, form.field)
-    f, points = mixed.extended, evaluated(form.degree, form.depth)
+    f, points = mixed.extended, pass_points(form.degree, form.depth)
     sums = WorkgroupSums(k, f, len(points))
     variables = sizes.log_size - round_number - form.depth
     lanes = Lanes(k, variables, chunks, narrow=form.narrow)
     table = Table(mixed, columns, form.source, stride, lanes.proof * rows)
     # In a single round the first point is 1 instead of 0 if eq's coordinate is 0 (`RoundEnd`).
     coordinate = PointCoordinates(f, equality, lanes.proof, sizes.log_size).coordinate(round_number)
-    at_one = f.is_zero(coordinate) if form.depth == 1 else None
+    first_at_one = f.is_zero(coordinate) if form.depth == 1 else None
     totals = [f.bounded(f.zero())] * len(points)
 
     def corners(row: Value) -> list[Any]:
@@ -225,7 +225,7 @@ def evaluate_columns(
         ]
 
     def value(kind: str, factors: Sequence[list[Any]], point: Point) -> Any:
-        values = [value_at(mixed, point, factor, at_one) for factor in factors]
+        values = [value_at(mixed, point, factor, first_at_one) for factor in factors]
         fields = [
             mixed.extended if mixed.is_extended(factor_value) else mixed.base
             for factor_value in values
@@ -305,8 +305,8 @@ def fold_columns(
     """Fold columns to 2**log_count entries by `form.folds` challenges.
 
     taken: the wires whose columns are folded, if the source is a layer's values.
-    challenges: the buffer of `ProverState`, whose challenges from round `number` on are used, or of
-        `StateLayout`, whose point of the instances is used from coordinate `number` on.
+    challenges: the buffer of `SumcheckProgress`, whose challenges from round `number` on are used,
+        or of `StateLayout`, whose point of the instances is used from coordinate `number` on.
     """
     mixed = MixedField(k, form.field)
     f = mixed.extended
@@ -316,8 +316,10 @@ def fold_columns(
     fold_challenges: list[Any] = []
     for offset in range(form.folds):
         if form.by == "round":
-            rounds_state = ProverState(f, challenges, sizes.batch, lanes.proof, sizes.log_instances)
-            fold_challenges.append(rounds_state.challenge(number + offset))
+            sumcheck_progress = SumcheckProgress(
+                f, challenges, sizes.batch, lanes.proof, sizes.log_instances
+            )
+            fold_challenges.append(sumcheck_progress.challenge(number + offset))
         else:
             prover_state = StateMemory(f, challenges, lanes.proof, sizes)
             fold_challenges.append(prover_state.load(prover_state.instance_point + number + offset))

@@ -37,7 +37,7 @@ from quod.sumcheck.plan import SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.shape import Shape
 from quod.sumcheck.structs import SumcheckMemory
-from quod.sumcheck.summands import evaluated
+from quod.sumcheck.summands import pass_points
 from quod.transcript.runs import DIGESTS_EACH, messages_of
 
 _LANES = 128
@@ -163,7 +163,7 @@ class DataParallelPlan(BatchPlan):
         folded_bytes = self.batch * max_columns * element_bytes
         partial_counts = [
             self.groups(variables, self.chunks(variables, layer.terms.count))
-            * len(evaluated(self.rounds(index).degree, depth))
+            * len(pass_points(self.rounds(index).degree, depth))
             for index, layer in enumerate(self.layers)
             for first, depth in self.passes(index)
             for variables in [self.log_instances - first - depth]

@@ -1,8 +1,8 @@
 """Kernels between the sumchecks of a data-parallel proof: messages and challenges.
 
 `states` are the prover states (`quod.gkr.prover.state`), `progress` and `proof` the buffers of a
-sumcheck (`quod.sumcheck.memory`). A layer's reduction ends with `positions` values per proof: those
-of the wires that the layer's gates read.
+sumcheck (`quod.sumcheck.memory`), and `sent` the messages of all proofs. A layer's reduction ends
+with `positions` values per proof: those of the wires that the layer's gates read.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from quod.hash.table import Hash
 from quod.hash.words import message_words
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.ir.value import Value
-from quod.sumcheck.memory import ProverState
+from quod.sumcheck.memory import SumcheckProgress
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 from quod.transcript.chain import Chain, challenge
 from quod.transcript.labels import Label
@@ -52,14 +52,14 @@ def digest_values(
     A proof has `digests_each` digests; digests after the last run are zero.
     """
     f, chain = field_arithmetic(k, field, inlined=True), Chain(k, hash)
-    proof = k.workgroup_id() // digests_each
-    run = k.workgroup_id() - proof * digests_each
+    proof_index = k.workgroup_id() // digests_each
+    run = k.workgroup_id() - proof_index * digests_each
     first = run * RUN_ELEMENTS
     zero = f.bounded(f.zero())
     words: list[Value] = []
     for index in range(RUN_ELEMENTS):
         position = k.minimum(first + index, positions - 1)
-        value = f.bounded(f.load(values, proof * positions + position))
+        value = f.bounded(f.load(values, proof_index * positions + position))
         words += message_words(f, f.select(first + index < positions, value, zero))
     start = [k.constant(int.from_bytes(START[index : index + 4], "little"), u32)
              for index in range(0, len(START), 4)]  # fmt: skip
@@ -71,8 +71,8 @@ def digest_values(
     with k.range(k.local_id(), RUN_ELEMENTS, k.workgroup_size) as loop:
         position = first + loop.index
         with k.if_(position < positions):
-            message = message_words(f, f.load(values, proof * positions + position))
-            k.store(sent, target.start(proof) + position * field.words, *message)
+            message = message_words(f, f.load(values, proof_index * positions + position))
+            k.store(sent, target.start(proof_index) + position * field.words, *message)
 
 
 @kernel
@@ -98,13 +98,13 @@ def end_layer(
     log_below: the number of coordinates of the point.
     """
     f, chain = field_arithmetic(k, field, inlined=True), Chain(k, hash)
-    proof, local = k.workgroup_id(), k.local_id()
-    prover_state = StateMemory(f, memory.states, proof, sizes)
-    progress = ProverState(f, memory.progress, sizes.batch, proof, sizes.log_instances)
+    proof_index, local = k.workgroup_id(), k.local_id()
+    prover_state = StateMemory(f, memory.states, proof_index, sizes)
+    progress = SumcheckProgress(f, memory.progress, sizes.batch, proof_index, sizes.log_instances)
     words = rounds * degree * field.words
     with k.range(local, words, k.workgroup_size) as loop:
-        (word,) = k.load(memory.proof, proof * words + loop.index)
-        k.store(memory.sent, target.start(proof) + loop.index, word)
+        (word,) = k.load(memory.proof, proof_index * words + loop.index)
+        k.store(memory.sent, target.start(proof_index) + loop.index, word)
     with k.range(local, rounds, k.workgroup_size) as loop:
         prover_state.store(prover_state.instance_point + loop.index, progress.challenge(loop.index))
     # A loop of at most one pass: with rounds the state comes from their progress. If no layer has
@@ -116,7 +116,7 @@ def end_layer(
     message_words = DIGESTS_EACH * STATE_WORDS
     with k.range(0, messages, carry=transcript.results) as absorbed:
         message = k.load(
-            digests, (proof * messages + absorbed.index) * message_words, message_words
+            digests, (proof_index * messages + absorbed.index) * message_words, message_words
         )
         absorbed.next(chain.absorbed(absorbed.carried, Label.VALUES, message))
     with k.range(0, log_below, carry=absorbed.results) as draws:
@@ -149,14 +149,14 @@ def combine_values(
     weights: the eq table of the layer's point, 2**log_size elements per proof.
     """
     f: Any = field_arithmetic(k, field, inlined=True)
-    sums, proof, local = WorkgroupSums(k, f, 1), k.workgroup_id(), k.local_id()
+    sums, proof_index, local = WorkgroupSums(k, f, 1), k.workgroup_id(), k.local_id()
     with k.range(local, positions, k.workgroup_size, carry=f.bounded(f.zero())) as loop:
         (wire,) = k.load(taken, loop.index)
-        weight = f.load(weights, (proof << log_size) + wire)
-        value = f.load(values, proof * positions + loop.index)
+        weight = f.load(weights, (proof_index << log_size) + wire)
+        value = f.load(values, proof_index * positions + loop.index)
         loop.next(f.bounded(loop.carried + weight * value))
     (total,) = sums.totals([loop.results])
-    prover_state = StateMemory(f, states, proof, sizes)
+    prover_state = StateMemory(f, states, proof_index, sizes)
     with k.if_(local == 0):
         prover_state.store(CLAIM, total)
         prover_state.store(VALUES, total)

@@ -215,7 +215,7 @@ class _LayerRecorder:
         plan.step(
             recording, end_first_sumcheck, plan.layout.sizes, step.rounds.variables,
             step.rounds.wires, step.rounds.degree, plan.message_range(step.rounds.first),
-            plan.step_memory(), field=plan.field, values=step.values.count, hash=plan.hash,
+            plan.step_memory(), field=plan.field, value_count=step.values.count, hash=plan.hash,
         )  # fmt: skip
 
     def _record_values_table(self, sumcheck: SumcheckPlan, *, is_collapsed: bool) -> None:

@@ -36,7 +36,7 @@ class _View:
     in_hand: the number of its jobs.
     fill: the used share of its fullest memory budget.
     room: free bytes of its key budgets.
-    uses: the records of its cache, by key.
+    usages: the records of its cache, by key.
     keys: those loaded, being loaded, or of claimed work.
     """
 
@@ -44,7 +44,7 @@ class _View:
     in_hand: int
     fill: float
     room: Mapping[Tier, int]
-    uses: Mapping[str, KeyUse]
+    usages: Mapping[str, KeyUse]
     keys: frozenset[str]
 
 
@@ -114,8 +114,8 @@ class Placement:
                 key
                 for name, view in self._views.items()
                 if name != worker and view.takes_work
-                for key, use in view.uses.items()
-                if use.ready
+                for key, usage in view.usages.items()
+                if usage.ready
             )
 
     def replications(self, worker: str) -> int:
@@ -140,19 +140,21 @@ class Placement:
                 not view.in_hand and view.fill < own_view.fill for view in others
             )
             return not has_emptier_worker or waited(key) > _GRACE_SECONDS
-        uses = [view.uses[key] for view in holders if key in view.uses and view.uses[key].ready]
-        if len(uses) < len(holders):
+        usages = [
+            view.usages[key] for view in holders if key in view.usages and view.usages[key].ready
+        ]
+        if len(usages) < len(holders):
             # The last worker given the key is still loading it.
             return False
-        if not (lacks_work or self._has_room(own_view, uses[0])):
+        if not (lacks_work or self._has_room(own_view, usages[0])):
             return False
-        cost = max(MIN_REPLICATION_SECONDS, *(use.load_seconds for use in uses))
+        cost = max(MIN_REPLICATION_SECONDS, *(usage.load_seconds for usage in usages))
         ready_seconds = now - self._ready[key][1] if key in self._ready else 0.0
         return ready_seconds > cost and waited(key) > cost
 
     @staticmethod
-    def _has_room(own_view: _View, use: KeyUse) -> bool:
-        bytes_by_tier = {Tier.HOST: use.host_bytes, Tier.DEVICE: use.device_bytes}
+    def _has_room(own_view: _View, usage: KeyUse) -> bool:
+        bytes_by_tier = {Tier.HOST: usage.host_bytes, Tier.DEVICE: usage.device_bytes}
         return all(bytes_by_tier[tier] <= room for tier, room in own_view.room.items())
 
     def _holders(self, key: str, except_worker: str) -> list[_View]:
@@ -177,8 +179,8 @@ class Placement:
         self._views = {status.name: self._view(status) for status in self._look()}
         holders: dict[str, set[str]] = {}
         for name, view in self._views.items():
-            for key, use in view.uses.items():
-                if use.ready and view.takes_work:
+            for key, usage in view.usages.items():
+                if usage.ready and view.takes_work:
                     holders.setdefault(key, set()).add(name)
         for key, names in holders.items():
             old_names, ready_since = self._ready.get(key, (frozenset[str](), now))
@@ -191,11 +193,11 @@ class Placement:
         takes_work = status.state in _TAKES_WORK
         room = {tier: size - cache.used.get(tier, 0) for tier, size in cache.budgets.items()}
         fills = [cache.used.get(tier, 0) / size for tier, size in cache.budgets.items() if size]
-        uses = {use.key: use for use in cache.keys}
-        keys = {key for key, use in uses.items() if use.ready or use.loading}
+        usages = {usage.key: usage for usage in cache.keys}
+        keys = {key for key, usage in usages.items() if usage.ready or usage.loading}
         keys.update(status.wanted)
         if takes_work:
             keys.update(key for name, key in self._assigned if name == status.name)
         return _View(
-            takes_work, len(status.jobs), max(fills, default=0.0), room, uses, frozenset(keys)
+            takes_work, len(status.jobs), max(fills, default=0.0), room, usages, frozenset(keys)
         )

@@ -8,7 +8,14 @@ from typing import Any
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.memory.tensor_map import TiledMemory
 from quod.device.protocol import AnyDevice
-from quod.tensor.arrays import Given, check_apart, check_results, like, on_device, result
+from quod.tensor.arrays import (
+    AnyArray,
+    allocate_like,
+    check_apart,
+    check_results,
+    on_device,
+    tensor_like,
+)
 from quod.tensor.flash_attention.backward.kernels import (
     ATTENTION_BACKWARD_KEYS,
     ATTENTION_BACKWARD_QUERIES,
@@ -26,9 +33,9 @@ from quod.tensor.rows.row import LOG2_E
 
 
 def attention_backward(
-    device: DeviceChoice, gradient: Given, q: Given, k: Given, v: Given, y: Given,
-    log_sums: Given, *, scale: float | None = None, causal: bool = False,
-    lengths: Given | None = None, out: tuple[Given, Given, Given] | None = None,
+    device: DeviceChoice, gradient: AnyArray, q: AnyArray, k: AnyArray, v: AnyArray, y: AnyArray,
+    log_sums: AnyArray, *, scale: float | None = None, causal: bool = False,
+    lengths: AnyArray | None = None, out: tuple[AnyArray, AnyArray, AnyArray] | None = None,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """Return the gradients of `q`, `k` and `v`; `gradient` is that of y = attention(q, k, v).
 
@@ -43,19 +50,19 @@ def attention_backward(
     check_results("q, k and v", 3, out)
     inputs = heads_of(device, q, k, v, scale=scale, causal=causal, lengths=lengths)
     output_gradient, output = (
-        like(device, "gradient", gradient, inputs.q),
-        like(device, "y", y, inputs.q),
+        tensor_like(device, "gradient", gradient, inputs.q),
+        tensor_like(device, "y", y, inputs.q),
     )
     log_sum_tensor = inputs.of_queries(device, "log_sums", log_sums)
-    models = (inputs.q, inputs.k, inputs.v)
+    input_tensors = (inputs.q, inputs.k, inputs.v)
     targets = (
-        [result(device, *pair) for pair in zip((q, k, v), models, strict=True)]
+        [allocate_like(device, *pair) for pair in zip((q, k, v), input_tensors, strict=True)]
         if out is None
         else list(out)
     )
     out_tensors = [
-        like(device, f"out[{position}]", target, model)
-        for position, (target, model) in enumerate(zip(targets, models, strict=True))
+        tensor_like(device, f"out[{position}]", target, prototype)
+        for position, (target, prototype) in enumerate(zip(targets, input_tensors, strict=True))
     ]
     for position, out_tensor in enumerate(out_tensors):
         check_apart(

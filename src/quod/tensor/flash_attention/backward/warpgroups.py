@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from quod.frozen import frozen
 from quod.kernel import Builder, Value, f32, u32
 from quod.kernel.ir.types import Type
-from quod.kernel.ops.tile import MATRIX_DEPTH, MATRIX_ROWS
+from quod.kernel.ops.tile import LOG2_WARPGROUP, MATRIX_DEPTH, MATRIX_ROWS
 from quod.tensor.flash_attention.plan import WarpgroupGradientPlan
 from quod.tensor.flash_attention.warpgroups import HeadOf, HeadTiles, packing
 from quod.tensor.matmul.mma_fragments import QUAD, lane_of
@@ -45,7 +45,9 @@ class _Gradients:
         ]
         # Shuffled from the first instance, so that the assembler sees that it is uniform in a
         # subgroup.
-        self._warpgroup_row = k.shuffle(k.local_id() >> 7, k.constant(0, u32)) * MATRIX_ROWS
+        self._warpgroup_row = (
+            k.shuffle(k.local_id() >> LOG2_WARPGROUP, k.constant(0, u32)) * MATRIX_ROWS
+        )
         self.row = (
             first_row + self._warpgroup_row + ((k.local_id() >> 5 & 3) * 16 + (lane_of(k) >> 2))
         )

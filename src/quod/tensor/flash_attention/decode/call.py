@@ -8,7 +8,7 @@ from typing import Any
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.frozen import frozen, replace
-from quod.tensor.arrays import Given, Tensor
+from quod.tensor.arrays import AnyArray, Tensor
 from quod.tensor.flash_attention.decode.kernel import decode_kernel
 from quod.tensor.flash_attention.decode.lines import DecodeForm
 from quod.tensor.flash_attention.decode.plan import MAX_PARTS, plan_decode, plan_parts
@@ -20,9 +20,9 @@ from quod.validation import whole_number
 
 
 def attention_decode(
-    device: DeviceChoice, q: Given, k: Given, v: Given, *, scale: float | None = None,
-    causal: bool = True, lengths: Given | None = None, log_sums: Given | None = None,
-    parts: int | None = None, out: Given | None = None,
+    device: DeviceChoice, q: AnyArray, k: AnyArray, v: AnyArray, *, scale: float | None = None,
+    causal: bool = True, lengths: AnyArray | None = None, log_sums: AnyArray | None = None,
+    parts: int | None = None, out: AnyArray | None = None,
 ) -> Any:  # fmt: skip
     """Return softmax(scale * q k^T) v for few queries and many keys, in `out` or in new memory.
 

@@ -71,17 +71,19 @@ def _attention_decode(
 
         combiner.store(
             lambda row, at, _, sums: part_results.store(result_index(row), at, sums),
-            lambda row, top, total: part_results.store_numbers(result_index(row), top, total),
+            lambda row, maximum, denominator: part_results.store_numbers(
+                result_index(row), maximum, denominator
+            ),
         )
         return
 
-    def store_row(row: Value, access: Value, total: Value, sums: Sequence[Value]) -> None:
-        inverse = inverse_of(k, total)
+    def store_row(row: Value, access: Value, denominator: Value, sums: Sequence[Value]) -> None:
+        inverse = inverse_of(k, denominator)
         row_pointer = row_tile.line(pointers[0], row)
         row_tile.accesses.store(row_pointer, access, [value * inverse for value in sums])
 
-    def store_log(row: Value, top: Value, total: Value) -> None:
-        pointers[1][row_tile.of_rows(row)] = log_sum(k, top, total)
+    def store_log(row: Value, maximum: Value, denominator: Value) -> None:
+        pointers[1][row_tile.of_rows(row)] = log_sum(k, maximum, denominator)
 
     combiner.store(store_row, store_log if form.sums else None)
 
@@ -131,18 +133,18 @@ class _SubgroupCombiner:
         for distance in layout.distances:
             state = self._combine_lanes(state, distance)
         first_row = k.subgroup_id() * plan.rows
-        for row, top, total, sums in zip(layout.rows, *state, strict=True):
+        for row, maximum, denominator, value_sums in zip(layout.rows, *state, strict=True):
             with k.if_(layout.stores):
                 for access, access_index in enumerate(layout.access_indices):
-                    partial_sums = sums[access * plan.vector :][: plan.vector]
+                    partial_sums = value_sums[access * plan.vector :][: plan.vector]
                     k.store(
                         self._sums,
                         self._buffer_offset(first_row + row, access_index),
                         *partial_sums,
                     )
             with k.if_(layout.stores_numbers):
-                self._numbers[(first_row + row) * 2] = top
-                self._numbers[(first_row + row) * 2 + 1] = total
+                self._numbers[(first_row + row) * 2] = maximum
+                self._numbers[(first_row + row) * 2 + 1] = denominator
         k.barrier()
 
     def _combine_lanes(self, state: SoftmaxState, distance: int) -> SoftmaxState:
@@ -152,15 +154,15 @@ class _SubgroupCombiner:
         def shuffled(value: Value) -> Value:
             return k.shuffle(value, k.lane_id() ^ distance)
 
-        tops, totals, sums = [], [], []
-        for top, total, row_sums in zip(*state, strict=True):
-            tops.append(k.maximum(top, shuffled(top)))
-            scale = k.exp2(top - tops[-1], flush_subnormals=True)
-            scaled_values = [value * scale for value in (total, *row_sums)]
-            total, *row_sums = [value + shuffled(value) for value in scaled_values]
-            totals.append(total)
-            sums.append(row_sums)
-        return tops, totals, sums
+        maxima, denominators, value_sums = [], [], []
+        for maximum, denominator, row_sums in zip(*state, strict=True):
+            maxima.append(k.maximum(maximum, shuffled(maximum)))
+            scale = k.exp2(maximum - maxima[-1], flush_subnormals=True)
+            scaled_values = [value * scale for value in (denominator, *row_sums)]
+            denominator, *row_sums = [value + shuffled(value) for value in scaled_values]
+            denominators.append(denominator)
+            value_sums.append(row_sums)
+        return maxima, denominators, value_sums
 
     def _buffer_offset(self, row: Value, access: Value) -> Value:
         """Return the offset in shared memory of an access to a row."""
@@ -172,8 +174,8 @@ class _SubgroupCombiner:
     ) -> None:  # fmt: skip
         """Combine the subgroups, and call `put` and `put_numbers` for this instance's rows.
 
-        put: Stores an access of a row, given the row, the access, the row's total and the sums.
-        put_numbers: Stores a row's numbers, given the row, the maximum and the total; None to skip.
+        put: Stores an access of a row, given the row, the access, the denominator and the sums.
+        put_numbers: Stores a row's maximum and denominator, given the row; None to skip.
         """
         k, plan, row_tile = self._k, self._plan, self._row_tile
         for first_row in range(0, plan.rows, row_tile.groups):
@@ -181,12 +183,14 @@ class _SubgroupCombiner:
             row = row_tile.first + local_row
             is_stored = (row_tile.group + first_row < plan.rows) & (row < row_tile.rows)
             row_offsets = [local_row + subgroup * plan.rows for subgroup in range(self._count)]
-            tops = [self._numbers[offset * 2] for offset in row_offsets]
-            top = tops[0]
-            for other_top in tops[1:]:
-                top = k.maximum(top, other_top)
-            scales = [k.exp2(old_top - top, flush_subnormals=True) for old_top in tops]
-            total = self._scaled_sum(
+            maxima = [self._numbers[offset * 2] for offset in row_offsets]
+            maximum = maxima[0]
+            for other_maximum in maxima[1:]:
+                maximum = k.maximum(maximum, other_maximum)
+            scales = [
+                k.exp2(old_maximum - maximum, flush_subnormals=True) for old_maximum in maxima
+            ]
+            denominator = self._scaled_sum(
                 [[self._numbers[offset * 2 + 1]] for offset in row_offsets], scales
             )[0]
             for access in range(plan.accesses):
@@ -199,10 +203,10 @@ class _SubgroupCombiner:
                     scales,
                 )
                 with k.if_(is_stored if in_range is None else is_stored & in_range):
-                    put(row, access_index, total, sums)
+                    put(row, access_index, denominator, sums)
             if put_numbers is not None:
                 with k.if_(is_stored & (row_tile.own == 0)):
-                    put_numbers(row, top, total)
+                    put_numbers(row, maximum, denominator)
 
     def _scaled_sum(
         self, values: Sequence[Sequence[Value]], scales: Sequence[Value]

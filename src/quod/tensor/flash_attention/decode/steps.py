@@ -21,7 +21,7 @@ from quod.tensor.flash_attention.decode.prefetch import LineAccesses, Prefetcher
 from quod.tensor.rows.exponentials import LEAST
 
 SoftmaxState = tuple[list[Value], list[Value], Grid]
-"""The running maxima, totals of weights and sums of values, each indexed by an instance's rows."""
+"""The running maxima, denominators and sums of weighted values, indexed by an instance's rows."""
 
 
 @frozen(eq=False)
@@ -52,7 +52,7 @@ class InstanceLayout:
     rows: The rows of the tile that the instance has results of.
     access_indices: The indices of the accesses, in each row, that it has sums of.
     stores: Whether the instance stores sums of values.
-    stores_numbers: Whether the instance stores a row's maximum and total.
+    stores_numbers: Whether the instance stores a row's maximum and denominator.
     distances: The XOR distances of the shuffles that combine the instances of a subgroup.
     """
 
@@ -136,8 +136,8 @@ class Steps(ABC):
     def _mask_logit(self, logit: Value, visible: Value | None) -> Value:
         return logit if visible is None else self._k.select(visible, logit, self._least)
 
-    def _weight(self, logit: Value, visible: Value | None, top: Value) -> Value:
-        power = self._k.exp2(logit - top, flush_subnormals=True)
+    def _weight(self, logit: Value, visible: Value | None, maximum: Value) -> Value:
+        power = self._k.exp2(logit - maximum, flush_subnormals=True)
         return power if visible is None else self._k.select(visible, power, self._zero)
 
 
@@ -165,10 +165,10 @@ class _StepsOfLines(Steps):
         )  # fmt: skip
 
     def _inner_product(self, row: Sequence[Value], key: Sequence[Value]) -> Value:
-        total = row[0] * key[0]
+        denominator = row[0] * key[0]
         for a, b in zip(row[1:], key[1:], strict=True):
-            total = self._k.fma(a, b, total)
-        return total
+            denominator = self._k.fma(a, b, denominator)
+        return denominator
 
 
 class StepsOfSubgroups(_StepsOfLines):
@@ -231,8 +231,8 @@ class StepsOfSubgroups(_StepsOfLines):
     ) -> SoftmaxState:
         k, key_indices = self._k, self._keys_of_instance(first_key)
         pages_exist, keys, values = self._load_lines(first_key, span)
-        tops, totals, sums = [], [], []
-        for row, (query, top, total, old_sums) in enumerate(
+        maxima, denominators, value_sums = [], [], []
+        for row, (query, maximum, denominator, old_sums) in enumerate(
             zip(self._queries, *state, strict=True)
         ):
             logits, masks = [], []
@@ -245,13 +245,13 @@ class StepsOfSubgroups(_StepsOfLines):
                 )
                 masks.append(visible)
                 logits.append(self._mask_logit(product * self._factor, visible))
-            tops.append(reduce(k.maximum, logits, top))
-            scale = k.exp2(top - tops[-1], flush_subnormals=True)
+            maxima.append(reduce(k.maximum, logits, maximum))
+            scale = k.exp2(maximum - maxima[-1], flush_subnormals=True)
             weights = [
-                self._weight(*logit_mask, tops[-1])
+                self._weight(*logit_mask, maxima[-1])
                 for logit_mask in zip(logits, masks, strict=True)
             ]
-            totals.append(reduce(operator.add, weights, total * scale))
+            denominators.append(reduce(operator.add, weights, denominator * scale))
             # Beyond the last key, prefetched lines are zeros; other lines repeat the last key.
             needs_mask = span is not None and (span.seen is not None or self._prefetcher is None)
             row_sums = []
@@ -264,8 +264,8 @@ class StepsOfSubgroups(_StepsOfLines):
                         with_key = k.select(visible, with_key, sum_)
                     sum_ = with_key
                 row_sums.append(sum_)
-            sums.append(row_sums)
-        return tops, totals, sums
+            value_sums.append(row_sums)
+        return maxima, denominators, value_sums
 
 
 class StepsOfVectors(_StepsOfLines):
@@ -287,11 +287,14 @@ class StepsOfVectors(_StepsOfLines):
         self._weights = k.shared(f32, plan.rows * self._lanes)
 
     def run(self, span: KeyRange) -> SoftmaxState:
-        tops, totals, sums = super().run(span)
+        maxima, denominators, value_sums = super().run(span)
         return (
-            tops,
-            [self._reduce_lanes(total, operator.add, self._lanes) for total in totals],
-            sums,
+            maxima,
+            [
+                self._reduce_lanes(denominator, operator.add, self._lanes)
+                for denominator in denominators
+            ],
+            value_sums,
         )
 
     def _add_keys(
@@ -311,8 +314,8 @@ class StepsOfVectors(_StepsOfLines):
         # Clamped to the last key.
         key_index = k.minimum(k.local_id(), count - 1)
         _, exists = row_tile.key(first_key + key_index, per_instance=True)
-        tops, totals, scales = [], [], []
-        for row, (top, total) in enumerate(zip(*state[:2], strict=True)):
+        maxima, denominators, scales = [], [], []
+        for row, (maximum, denominator) in enumerate(zip(*state[:2], strict=True)):
             visible = both(exists, span.inside(k, first_key + k.local_id(), row))
             product_start = (key_index + row * lanes) * lanes
             product = reduce(
@@ -320,22 +323,22 @@ class StepsOfVectors(_StepsOfLines):
                 [self._partial_products[product_start + lane] for lane in range(lanes)],
             )
             logit = self._mask_logit(product * self._factor, visible)
-            tops.append(k.maximum(top, self._reduce_lanes(logit, k.maximum, lanes)))
-            scales.append(k.exp2(top - tops[-1], flush_subnormals=True))
-            weight = self._weight(logit, visible, tops[-1])
-            totals.append(total * scales[-1] + weight)
+            maxima.append(k.maximum(maximum, self._reduce_lanes(logit, k.maximum, lanes)))
+            scales.append(k.exp2(maximum - maxima[-1], flush_subnormals=True))
+            weight = self._weight(logit, visible, maxima[-1])
+            denominators.append(denominator * scales[-1] + weight)
             self._weights[k.local_id() + row * lanes] = weight
         k.barrier()
-        sums = [
+        value_sums = [
             [value * scale for value in row] for row, scale in zip(state[2], scales, strict=True)
         ]
         unmasked_count = count
         if span.seen is not None:
             unmasked_count = k.minimum(k.maximum(span.by_all, first_key) - first_key, count)
-        sums = self._add_values(first_key, (zero, unmasked_count), sums, None)
+        value_sums = self._add_values(first_key, (zero, unmasked_count), value_sums, None)
         if span.seen is not None:
-            sums = self._add_values(first_key, (unmasked_count, count), sums, span)
-        return tops, totals, sums
+            value_sums = self._add_values(first_key, (unmasked_count, count), value_sums, span)
+        return maxima, denominators, value_sums
 
     def _add_values(
         self, first_key: Value, keys: tuple[Value, Value], sums: Grid, span: KeyRange | None

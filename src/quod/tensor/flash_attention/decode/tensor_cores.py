@@ -72,9 +72,13 @@ class StepsOfCores(Steps):
         )  # fmt: skip
 
     def run(self, span: KeyRange) -> SoftmaxState:
-        """Return the results for the keys, with totals added over the instances of a row."""
-        tops, totals, sums = super().run(span)
-        return tops, [self._reduce_lanes(total, operator.add, QUAD) for total in totals], sums
+        """Return the results for the keys, with denominators summed over the lanes of a row."""
+        maxima, denominators, value_sums = super().run(span)
+        return (
+            maxima,
+            [self._reduce_lanes(denominator, operator.add, QUAD) for denominator in denominators],
+            value_sums,
+        )
 
     def _load_words(self, line: Value, access: Value) -> Values:
         """Load 16 bytes of a line, padded with zeros."""
@@ -129,8 +133,8 @@ class StepsOfCores(Steps):
         key_indices = self._keys_of_products(self._first_key(first_key))
         pages_exist = [self._ring.key(key_index)[1] for key_index in key_indices]
         products = [self._multiply_keys(key_words) for key_words in keys]
-        tops, totals, scales, weight_rows, masks = [], [], [], [], []
-        for row_index, (top, total) in enumerate(zip(*state[:2], strict=True)):
+        maxima, denominators, scales, weight_rows, masks = [], [], [], [], []
+        for row_index, (maximum, denominator) in enumerate(zip(*state[:2], strict=True)):
             # The products with four keys: two of each block of eight.
             row_products = [
                 block[2 * row_index + column] for block in products for column in range(2)
@@ -143,17 +147,22 @@ class StepsOfCores(Steps):
                 self._mask_logit(value * self._factor, seen)
                 for value, seen in zip(row_products, mask, strict=True)
             ]
-            tops.append(self._reduce_lanes(reduce(k.maximum, logits, top), k.maximum, QUAD))
-            scales.append(k.exp2(top - tops[-1], flush_subnormals=True))
+            maxima.append(self._reduce_lanes(reduce(k.maximum, logits, maximum), k.maximum, QUAD))
+            scales.append(k.exp2(maximum - maxima[-1], flush_subnormals=True))
             weights = [
-                self._weight(*logit_mask, tops[-1]) for logit_mask in zip(logits, mask, strict=True)
+                self._weight(*logit_mask, maxima[-1])
+                for logit_mask in zip(logits, mask, strict=True)
             ]
-            totals.append(reduce(operator.add, weights, total * scales[-1]))
+            denominators.append(reduce(operator.add, weights, denominator * scales[-1]))
             weight_rows.append(weights)
             masks.append(mask)
         if span is None or span.seen is None:
-            return tops, totals, self._add_values(state[2], scales, weight_rows, values)
-        return tops, totals, self._add_masked_values(state[2], scales, weight_rows, values, masks)
+            return maxima, denominators, self._add_values(state[2], scales, weight_rows, values)
+        return (
+            maxima,
+            denominators,
+            self._add_masked_values(state[2], scales, weight_rows, values, masks),
+        )
 
     def _add_masked_values(
         self, sums: list[list[Value]], scales: list[Value], weight_rows: list[list[Value]],

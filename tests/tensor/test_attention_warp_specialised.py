@@ -1,4 +1,4 @@
-"""Attention by roles: every edge, two runs, mistakes of roles, machine code."""
+"""Warp-specialised attention: every edge, two runs, mistakes of roles, machine code."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from quod.frozen import replace
 from quod.kernel import bf16, f16
 from quod.kernel.ir.types import Type
 from quod.tensor.flash_attention.kernel import AttentionForm
-from quod.tensor.flash_attention.plan import RolePlan
-from quod.tensor.flash_attention.warp_specialised import RoleAttention
+from quod.tensor.flash_attention.plan import WarpSpecialisedPlan
+from quod.tensor.flash_attention.warp_specialised import WarpSpecialisedAttention
 from quod.tensor.flash_attention.warpgroup_kernel import WARPGROUP_ATTENTION
 from quod.tensor.flash_attention.warpgroups import HeadTiles
 from tests.support.ptx_assembler import assemble, opcodes, sass, usage
@@ -24,14 +24,14 @@ from tests.support.thorough import one_and_others
 from tests.tensor.attention_model import made
 from tests.tensor.test_attention_warpgroups import check, run
 
-LONG, SHORT = RolePlan(128, 2, 128), RolePlan(64, 2, 32)
-FREE = RolePlan(128, 2, 144, turns=False)
+LONG, SHORT = WarpSpecialisedPlan(128, 2, 128), WarpSpecialisedPlan(64, 2, 32)
+FREE = WarpSpecialisedPlan(128, 2, 144, ping_pong=False)
 """The fastest of those that were timed on an H200."""
 
 
 @pytest.fixture
-def by_roles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """All calls take roles, and short heads short tiles, so that few keys are many of them."""
+def warp_specialised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """All calls are warp-specialised; short heads have short tiles, and so many of them."""
     monkeypatch.setattr(
         "quod.tensor.flash_attention.call.plan_attention",
         lambda device, element, queries, head, heads, **_: LONG if head == 128 else SHORT,
@@ -41,29 +41,29 @@ def by_roles(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.thorough
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
 @pytest.mark.parametrize("element", [bf16, f16], ids=str)
-def test_long_heads(tiling: Any, by_roles: None, element: Type, causal: bool) -> None:
+def test_long_heads(tiling: Any, warp_specialised: None, element: Type, causal: bool) -> None:
     """More than a tile of queries, and one, two and three tiles of keys; shared heads."""
     for queries, keys in ((135, 128), (9, 257)):
         check(tiling, made(element, queries, keys, 128, (2, 1), 1, causal=causal), element)
 
 
 @pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
-def test_edge_shapes(tiling: Any, by_roles: None, causal: bool) -> None:
+def test_edge_shapes(tiling: Any, warp_specialised: None, causal: bool) -> None:
     for queries, keys in ((1, 1), (7, 129), (63, 64), (64, 31), (130, 65), (200, 3)):
         check(tiling, made(f16, queries, keys, 64, (2, 2), 1, causal=causal), f16)
 
 
 @pytest.mark.thorough
 def test_without_ping_pong_schedule(
-    tiling: Any, by_roles: None, monkeypatch: pytest.MonkeyPatch
+    tiling: Any, warp_specialised: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     case = made(f16, 70, 130, 64, (2, 1), 1, causal=True)
-    with_turns = run(tiling, case)
+    with_ping_pong = run(tiling, case)
     monkeypatch.setattr(
         "quod.tensor.flash_attention.call.plan_attention",
-        lambda *_, **__: replace(SHORT, turns=False),
+        lambda *_, **__: replace(SHORT, ping_pong=False),
     )
-    for first, second in zip(with_turns, run(tiling, case), strict=True):
+    for first, second in zip(with_ping_pong, run(tiling, case), strict=True):
         assert first.tobytes() == second.tobytes()
 
 
@@ -76,14 +76,14 @@ def test_fastest_plan(tiling: Any, monkeypatch: pytest.MonkeyPatch, causal: bool
 
 
 @pytest.mark.thorough
-def test_two_runs(tiling: Any, by_roles: None) -> None:
+def test_two_runs(tiling: Any, warp_specialised: None) -> None:
     case = made(bf16, 150, 200, 64, (2, 1), 1, causal=True)
     for first, second in zip(run(tiling, case), run(tiling, case), strict=True):
         assert first.tobytes() == second.tobytes()
 
 
 @pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
-def test_parsed_text_gives_equal_results(by_roles: None, causal: bool) -> None:
+def test_parsed_text_gives_equal_results(warp_specialised: None, causal: bool) -> None:
     case = made(f16, 100, 70, 64, (2, 1), 1, causal=causal)
     with EmulatedDevice() as traced, EmulatedDevice(executor="ptx", tiles=True) as text:
         for first, second in zip(run(traced, case), run(text, case), strict=True):
@@ -96,16 +96,21 @@ def test_parsed_text_gives_equal_results(by_roles: None, causal: bool) -> None:
         (HeadTiles, "wait_until_read", lambda *_: None, "bytes twice|what another instance|over a"),
         (HeadTiles, "release", lambda *_: None, "8 of 8 arrivals are missing"),
         (
-            RoleAttention,
+            WarpSpecialisedAttention,
             "_pass_turn",
             lambda *_: None,
             "named barrier 2 is of 256 instances, and 128 come",
         ),
-        (RoleAttention, "_copy_tile", lambda *_: None, "waits for ever: 0 bytes"),
+        (WarpSpecialisedAttention, "_copy_tile", lambda *_: None, "waits for ever: 0 bytes"),
     ],
 )
 def test_mistakes_are_detected(
-    by_roles: None, monkeypatch: pytest.MonkeyPatch, of: Any, name: str, instead: Any, message: str
+    warp_specialised: None,
+    monkeypatch: pytest.MonkeyPatch,
+    of: Any,
+    name: str,
+    instead: Any,
+    message: str,
 ) -> None:
     monkeypatch.setattr(of, name, instead)
     with EmulatedDevice() as device, pytest.raises(QuodError, match=message):
@@ -114,8 +119,8 @@ def test_mistakes_are_detected(
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("causal", [True, False], ids=["causal", "full"])
-@pytest.mark.parametrize("plan", [LONG, FREE], ids=["in turns", "free"])
-def test_assembler_does_not_serialise_products(plan: RolePlan, causal: bool) -> None:
+@pytest.mark.parametrize("plan", [LONG, FREE], ids=["ping-pong", "free"])
+def test_assembler_does_not_serialise_products(plan: WarpSpecialisedPlan, causal: bool) -> None:
     """Set aside register limits that linkers drop: threads that multiply have their registers from
     the start, and there are enough of them.
     """
