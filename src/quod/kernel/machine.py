@@ -32,7 +32,7 @@ class Capability(StrEnum):
     """Vector lanes multiply and add 52-bit words (AVX-512 IFMA)."""
 
     WORD_PRODUCTS = "word_products"
-    """Vector lanes multiply 32-bit words to 64 bits (AVX2)."""
+    """Vector lanes multiply 32-bit words to 64 bits (AVX2, NEON)."""
 
     LOW_PRODUCTS = "low_products"
     """Multiplication yields only the low word; the high word takes four multiplications."""
