@@ -73,9 +73,11 @@ unit: export QUOD_TEST_WEBGPU := required
 unit: export QUOD_TEST_DRIVERS := required
 unit: export QUOD_TEST_BROWSER := required
 unit: export QUOD_TEST_POSTGRES := required
+unit: export QUOD_TEST_ARM := required
 unit: $(VENV)/.dev build/node/.installed
 	tools/setup.sh webgpu
 	tools/setup.sh postgres
+	tools/setup.sh arm
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 # The type check runs on one core, beside the set-up and the tests.

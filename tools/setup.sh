@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
-# Prepares what the Makefile needs on a fresh machine: `python run`, `python dev`, `node`, `webgpu`
-# or `postgres`; `torch` is for tests that are skipped without it. Everything lands in .venv and
+# Prepares what the Makefile needs on a fresh machine: `python run`, `python dev`, `node`, `webgpu`,
+# `postgres` or `arm`; `torch` is for tests that are skipped without it. Everything lands in .venv and
 # build/node; the system is only touched where this runs as root on Debian or Ubuntu, to install
 # python3-venv, nodejs and npm, and for the tests of WebGPU Chromium and Mesa's Vulkan driver for
-# processors, and Postgres, where they are missing.
+# processors, Postgres and qemu-user, where they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -64,6 +64,12 @@ postgres_server() {
         need "Postgres" postgresql
 }
 
+# Runs code for 64-bit Arm, where tests do not run on such a processor.
+arm_emulator() {
+    command -v qemu-aarch64-static >/dev/null || command -v qemu-aarch64 >/dev/null ||
+        need "qemu-user for Arm" qemu-user-static
+}
+
 # The build for processors, which not every index has; others bring gigabytes for GPUs.
 torch_package() {
     pip_install 'torch==2.13.0+cpu'
@@ -75,9 +81,10 @@ case "${1:-} ${2:-}" in
 "node ") node_environment ;;
 "webgpu ") webgpu_drivers ;;
 "postgres ") postgres_server ;;
+"arm ") arm_emulator ;;
 "torch ") torch_package ;;
 *)
-    echo "usage: tools/setup.sh python run|dev, or tools/setup.sh node|webgpu|postgres|torch" >&2
+    echo "usage: tools/setup.sh python run|dev, or tools/setup.sh node|webgpu|postgres|arm|torch" >&2
     exit 2
     ;;
 esac

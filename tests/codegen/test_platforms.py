@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 import re
 import secrets
@@ -13,7 +14,7 @@ import pytest
 
 from quod.codegen.llvm import emitter as llvm
 from quod.curve.named import CURVES
-from quod.device import CpuDevice, devices, open_device
+from quod.device import CpuDevice, devices, host, open_device
 from quod.device.cache.cache import CompileCache
 from quod.device.cpu import llvm as llvm_jit
 from quod.device.cpu.processor import HostProcessor, host_processor
@@ -69,14 +70,74 @@ def test_kernels_compile_for_arm(name: str, machine: Machine, processor: HostPro
         assert struct.unpack_from("<I", code, 4)[0] == 0x0100000C  # arm64
 
 
-def test_the_product_on_arm_uses_its_multipliers() -> None:
+@pytest.mark.parametrize(
+    ("modulus", "limbs"), [(BLS12_381_FQ, 6), (BN254_FR, 4)], ids=["bls12_381.fq", "bn254.fr"]
+)
+def test_the_product_on_arm_is_chains_of_carries(
+    modulus: Modulus, limbs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two halves of each of limbs**2 products, as many for the reduction, and quotients.
+
+    Each half is added once, by an instruction that takes and leaves a carry.
+    """
+    pretend_to_run_on(ARM, monkeypatch)
     machine = CpuDevice(strategy="scalar").machine(1)
-    definition, static = FIELD_KERNELS["multiply"]
-    text = llvm.emit(definition.trace(machine, **static), machine, triple=ARM.triple)
+    text = llvm.emit(
+        field_kernels.field_multiply.trace(machine, spec=modulus), machine, triple=ARM.triple
+    )
     listing = llvm_jit.assembly(text, processor=ARM)
-    # 6 x 6 limbs for the product and as many for the reduction.
-    assert len(re.findall(r"\bumulh\b", listing)) >= 72
     assert not re.findall(r"\b__\w+", listing)  # no calls of a run-time library
+    product = listing[listing.index("sum_of_1_products") :].split("\tret", 1)[0]
+    assert len(re.findall(r"\bumulh\b", product)) == 2 * limbs**2
+    assert len(re.findall(r"\bmul\b", product)) == 2 * limbs**2 + limbs
+    additions = len(re.findall(r"\b(?:adds|adcs|adc|cinc|cset|cmn)\b", product))
+    assert additions <= 4 * limbs**2 + 2 * limbs
+
+
+@pytest.mark.parametrize(
+    ("modulus", "limbs"), [(BLS12_381_FQ, 14), (BN254_FR, 9)], ids=["bls12_381.fq", "bn254.fr"]
+)
+def test_the_product_in_neon_multiplies_words(modulus: Modulus, limbs: int) -> None:
+    """Limbs**2 products, as many for the reduction, and a quotient, one instruction for 2 lanes."""
+    machine = Machine("llvm", 4, frozenset({"u64", "vector_lanes", "word_products"}))
+    traced = field_kernels.field_multiply.trace(machine, spec=modulus)
+    listing = llvm_jit.assembly(llvm.emit(traced, machine, triple=ARM.triple), processor=ARM)
+    products = listing[listing.index("products") :].split("\tret", 1)[0]
+    count = len(re.findall(r"\bum(?:ul|la)l2?\b", products)) / 2
+    assert 2 * limbs**2 - limbs < count <= 2 * limbs**2 + limbs
+    assert not re.findall(r"\bumulh\b", products)
+
+
+@pytest.mark.parametrize(
+    ("name", "strategies"),
+    [
+        ("neoverse-n1", ("neon", "scalar")),
+        ("neoverse-v1", ("scalar", "neon")),
+        ("apple-m1", ("scalar", "neon")),
+        ("generic", ("scalar", "neon")),
+    ],
+)
+def test_strategies_of_arm(
+    name: str, strategies: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(host, "processor_description", lambda: os.uname().machine)
+    pretend_to_run_on(HostProcessor(name, ARM.features, ARM.description, ARM.triple), monkeypatch)
+    rows = {row.name: row for row in devices() if row.kind == "cpu"}
+    assert list(rows) == ["cpu", *(f"cpu:{strategy}" for strategy in strategies)]
+    assert all(row.description.startswith(f"{name} (") for row in rows.values())
+    assert rows["cpu:neon"].description.endswith("four lanes of 29-bit limbs (NEON)")
+    assert CpuDevice(cache=CompileCache(tmp_path), threads=1).strategy == strategies[0]
+    neon = CpuDevice(strategy="neon", cache=CompileCache(tmp_path), threads=1)
+    assert (neon.lanes, neon.machine(4).has("word_products")) == (4, True)
+    with pytest.raises(DeviceError, match=f"no AVX2; use the strategy '{strategies[0]}'"):
+        open_device("cpu:avx2")
+
+
+def test_other_processors_have_no_neon() -> None:
+    if host_processor().has_neon:
+        pytest.skip("this processor has NEON")
+    with pytest.raises(DeviceError, match="this CPU has no NEON; use the strategy"):
+        open_device("cpu:neon")
 
 
 def multiply_agrees(device: CpuDevice, modulus: Modulus, lanes: int) -> None:

@@ -36,7 +36,7 @@ def test_cpu_is_listed_first_and_all_rows_open() -> None:
 
 def test_rows_show_the_vector_strategies() -> None:
     rows = {row.name: row for row in devices()}
-    for strategy, feature in (("ifma", "avx512ifma"), ("avx2", "avx2")):
+    for strategy, feature in (("ifma", "avx512ifma"), ("avx2", "avx2"), ("neon", "neon")):
         present = strategy in host_processor().strategies
         assert (f"cpu:{strategy}" in rows) == present
         assert (feature in rows["cpu"].features) == present
@@ -84,7 +84,9 @@ def test_non_devices_are_rejected(value: Any) -> None:
 def test_contradictory_options_are_rejected() -> None:
     with pytest.raises(DeviceError, match="cpu:scalar does not compute with the strategy 'ifma'"):
         open_device("cpu:scalar", strategy="ifma")
-    with pytest.raises(DeviceError, match="strategy must be ifma, avx2 or scalar, not 'simd'"):
+    with pytest.raises(
+        DeviceError, match="strategy must be ifma, avx2, neon or scalar, not 'simd'"
+    ):
         open_device("cpu", strategy="simd")
     with pytest.raises(DeviceError, match="threads must be a whole number from 1 on, not 0"):
         open_device(threads=0)

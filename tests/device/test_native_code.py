@@ -17,7 +17,9 @@ import pytest
 from quod.device import CpuDevice
 from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu import llvm as llvm_jit
+from quod.device.cpu import native_code
 from quod.device.cpu.native_code import ExecutableMemory, NativeCode, arrange
+from quod.device.cpu.processor import HostProcessor
 from quod.errors import DeviceError
 from quod.field import kernels as field_kernels
 from quod.field.moduli import BLS12_381_FQ
@@ -26,7 +28,8 @@ from quod.kernel.examples import histogram
 from tests.device.processors import ARM
 
 pytestmark = pytest.mark.skipif(
-    platform.machine().lower() not in ("x86_64", "amd64"), reason="places code for x86-64"
+    platform.machine().lower() not in ("x86_64", "amd64", "aarch64"),
+    reason="places code for x86-64 and for Linux on Arm",
 )
 
 CALLS = """
@@ -65,6 +68,7 @@ define void @main(ptr %a, ptr %b, i64 %c, i64 %d) nounwind {
   ret void
 }
 """
+RISC_V = HostProcessor("generic-rv64", frozenset(), "", "riscv64-unknown-linux-gnu")
 CALL = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -84,10 +88,11 @@ def called(entry: int, index: int) -> int:
     return out.value
 
 
-def test_tables_and_functions_are_found_from_each_other() -> None:
+@pytest.mark.parametrize("coherent", [True, False], ids=["anonymous memory", "file"])
+def test_tables_and_functions_are_found_from_each_other(coherent: bool) -> None:
     code = arrange(llvm_jit.compile_to_object(READS), "main")
     assert code is not None
-    memory = ExecutableMemory(code)
+    memory = ExecutableMemory(code._replace(coherent=coherent))
     assert [called(memory.entry, index) for index in range(3)] == [11, 22, 33]
     helper = arrange(llvm_jit.compile_to_object(READS), "helper")
     assert helper is not None
@@ -150,7 +155,8 @@ def test_an_entry_keeps_its_code(text: str) -> None:
     assert out.value in (8, 22)
 
 
-def test_code_memory_is_freed() -> None:
+@pytest.mark.parametrize("coherent", [True, False], ids=["anonymous memory", "file"])
+def test_code_memory_is_freed(coherent: bool) -> None:
     def mapped() -> int:
         """Bytes: what lies side by side is one line."""
         with open("/proc/self/maps") as maps:
@@ -159,6 +165,7 @@ def test_code_memory_is_freed() -> None:
 
     code = arrange(llvm_jit.compile_to_object(READS), "main")
     assert code is not None
+    code = code._replace(coherent=coherent)
     before = mapped()
     kept = [ExecutableMemory(code) for _ in range(50)]
     grown = mapped() - before
@@ -172,7 +179,8 @@ def test_foreign_code_and_missing_symbols_are_not_placed() -> None:
     assert arrange(code, "mai") is None
     assert arrange(code, "ain") is None
     assert arrange(code, "outside") is None
-    assert arrange(llvm_jit.compile_to_object(READS, processor=ARM), "main") is None
+    foreign = RISC_V if platform.machine() == "aarch64" else ARM
+    assert arrange(llvm_jit.compile_to_object(READS, processor=foreign), "main") is None
 
 
 def test_damaged_objects_are_rejected_or_placed_within_bounds() -> None:
@@ -218,11 +226,13 @@ def test_relocations_of_any_kind_and_place_raise_nothing() -> None:
     assert placed
 
 
-def test_code_memory_is_not_writable() -> None:
+@pytest.mark.parametrize("coherent", [True, False], ids=["anonymous memory", "file"])
+def test_code_memory_is_not_writable(coherent: bool) -> None:
+    returns = bytes.fromhex("c0035fd6" if platform.machine() == "aarch64" else "c3") * 16
     source = (
         "import ctypes\n"
         "from quod.device.cpu.native_code import ExecutableMemory, NativeCode\n"
-        "memory = ExecutableMemory(NativeCode(bytes([0xC3]) * 16, 0))\n"
+        f"memory = ExecutableMemory(NativeCode({returns!r}, 0, {coherent}))\n"
         "ctypes.CFUNCTYPE(None)(memory.entry)()\n"
         "print('ran', flush=True)\n"
         "ctypes.memset(memory.entry, 0, 1)\n"
@@ -230,6 +240,31 @@ def test_code_memory_is_not_writable() -> None:
     done = subprocess.run([sys.executable, "-c", source], capture_output=True, text=True)
     assert done.stdout == "ran\n"
     assert done.returncode == -11
+
+
+@pytest.mark.parametrize(
+    ("coherent", "function", "message"),
+    [
+        (True, "mmap", "no memory is available for code"),
+        (True, "mprotect", "memory cannot be made executable"),
+        (False, "memfd_create", "no file in memory is available for code"),
+        (False, "mmap", "no memory is available for code"),
+    ],
+)
+def test_refused_system_calls_are_os_errors(
+    coherent: bool, function: str, message: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    system = native_code._system()
+
+    class Refusing:
+        def __getattr__(self, name: str) -> object:
+            return (lambda *_: -1) if name == function else getattr(system, name)
+
+    monkeypatch.setattr(native_code, "_system", Refusing)
+    # ctypes returns an address without a sign.
+    monkeypatch.setattr(native_code, "_FAILED", -1)
+    with pytest.raises(OSError, match=message):
+        ExecutableMemory(NativeCode(bytes(16), 0, coherent))
 
 
 def test_non_executable_memory_is_a_device_error(

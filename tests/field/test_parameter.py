@@ -24,7 +24,15 @@ Q2 = CURVES["bn254"].tower.fq2
 SMALL = Modulus("small", 17)
 
 DEVICES = present(
-    "ifma", "avx2", "scalar", "cpu:checked", "emulated:ptx", "emulated:wgsl", "cuda", "webgpu"
+    "ifma",
+    "avx2",
+    "neon",
+    "scalar",
+    "cpu:checked",
+    "emulated:ptx",
+    "emulated:wgsl",
+    "cuda",
+    "webgpu",
 )
 
 

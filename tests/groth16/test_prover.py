@@ -208,7 +208,7 @@ def test_only_a_seed_makes_proofs_deterministic(circuit_files: Make, device: Any
         assert len({getattr(proof, name) for proof in (first, second, third)}) == 3, name
 
 
-@pytest.mark.device("avx2")
+@pytest.mark.device("vectors")
 @pytest.mark.parametrize("curve", one_and_others(CURVES))
 def test_all_strategies_give_one_proof(circuit_files: Make, curve: str) -> None:
     files = circuit_files(curve)

@@ -10,7 +10,7 @@ from quod.device.cpu.device import CpuDevice
 from tests.support.devices import present
 
 
-@pytest.fixture(scope="session", params=present("ifma", "avx2", "scalar"))
+@pytest.fixture(scope="session", params=present("ifma", "avx2", "neon", "scalar"))
 def cpu_device(request: pytest.FixtureRequest) -> Iterator[CpuDevice]:
     """The processor, with each way of holding field elements in turn."""
     processor = CpuDevice(strategy=request.param)

@@ -24,7 +24,7 @@ from tests.support.thorough import one_and_others
 FR = BN254.fr
 
 
-@pytest.fixture(params=present("ifma", "avx2", "scalar"))
+@pytest.fixture(params=present("ifma", "avx2", "neon", "scalar"))
 def processor(request: pytest.FixtureRequest) -> CpuDevice:
     """Whose machine the kernels are traced for, and where their tables are made."""
     return CpuDevice(strategy=request.param, threads=1)

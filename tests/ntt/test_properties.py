@@ -51,7 +51,7 @@ def test_orders_are_permutations_of_one_result(device: AnyDevice, log2_size: int
         assert np.array_equal(data[order] if ordering[1] == "R" else data, expected)
 
 
-@pytest.mark.device("avx2")
+@pytest.mark.device("vectors")
 def test_strategies_agree_bit_for_bit() -> None:
     devices = [CpuDevice(strategy=strategy) for strategy in host_processor().strategies]
     for curve in CURVES.values():

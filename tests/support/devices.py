@@ -12,7 +12,7 @@ import os
 from quod.device.backends import NAMES, backend
 from quod.device.cpu.processor import host_processor
 
-KINDS = ("ifma", "avx2", "cuda", "webgpu")
+KINDS = ("ifma", "avx2", "neon", "cuda", "webgpu")
 """The kinds of devices that a machine may lack."""
 
 
@@ -24,10 +24,13 @@ def present(*names: str) -> list[str]:
 def is_present(name: str) -> bool:
     """Return whether tests run on a device of this name here.
 
-    Names of no device, such as ``scalar`` or ``simulated``, are present everywhere.
+    Names of no device, such as ``scalar`` or ``simulated``, are present everywhere; ``vectors`` is
+    any strategy with several lanes.
     """
     kind, _, detail = name.partition(":")
-    for strategy in ("ifma", "avx2"):
+    if name == "vectors":
+        return len(host_processor().strategies) > 1
+    for strategy in ("ifma", "avx2", "neon"):
         if strategy in (kind, detail):
             return strategy in host_processor().strategies
     return is_required(kind) or why_absent(kind) is None

@@ -120,8 +120,9 @@ _NOT_IN_WGSL = "WGSL has no|WGSL orders no|WGSL cannot"
 def executors() -> list[Executor]:
     """The executors on the CPU: vectors with and without 52-bit multiply-add, and one lane."""
     cpu_executors = [_cpu("eight lanes", "scalar", 8), _cpu("one lane", "scalar", 1)]
-    if host_processor().has_avx2:
-        cpu_executors.append(_cpu("four lanes with AVX2", "avx2", 4))
+    for strategy in ("avx2", "neon"):
+        if strategy in host_processor().strategies:
+            cpu_executors.append(_cpu(f"four lanes with {strategy}", strategy, 4))
     if host_processor().has_ifma:
         cpu_executors.insert(0, _cpu("eight lanes with IFMA", "ifma", 8))
     return cpu_executors

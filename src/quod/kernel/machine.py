@@ -25,6 +25,10 @@ class Capability(StrEnum):
     CARRY = "carry"
     """Additions and subtractions of 64-bit words have a carry in and a carry out."""
 
+    CARRY_CHAINS = "carry_chains"
+    """Multiplications leave the carry flag alone, so a chain of additions with carries takes one
+    instruction for a word however many products it adds (64-bit Arm)."""
+
     MAD_CARRY_32 = "carry32"
     """32-bit multiply-adds have a carry in and a carry out."""
 
@@ -32,7 +36,7 @@ class Capability(StrEnum):
     """Vector lanes multiply and add 52-bit words (AVX-512 IFMA)."""
 
     WORD_PRODUCTS = "word_products"
-    """Vector lanes multiply 32-bit words to 64 bits (AVX2)."""
+    """Vector lanes multiply 32-bit words to 64 bits (AVX2, NEON)."""
 
     LOW_PRODUCTS = "low_products"
     """Multiplication yields only the low word; the high word takes four multiplications."""

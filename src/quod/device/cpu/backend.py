@@ -1,14 +1,16 @@
 """The CPU as a kind of device.
 
-=========================================  ==================================================
-``cpu``                                    chooses the arithmetic that suits the processor
-``cpu:ifma``, ``cpu:avx2``, ``cpu:scalar`` force the representation of field elements
-``cpu:checked``                            interprets kernels and checks every access, slowly
-=========================================  ==================================================
+=============================  ==============================================================
+``cpu``                        chooses the arithmetic that suits the processor
+``cpu:ifma``, ``cpu:avx2``,    force the representation of field elements
+``cpu:neon``, ``cpu:scalar``
+``cpu:checked``                interprets kernels and checks every access, slowly
+=============================  ==============================================================
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 from quod.device import host
@@ -23,6 +25,7 @@ _NAMES = ("cpu", *(f"cpu:{strategy}" for strategy in STRATEGIES), _CHECKED)
 _STRATEGY_TEXTS = {
     "ifma": "eight lanes of 52-bit limbs (AVX-512 IFMA)",
     "avx2": "four lanes of 29-bit limbs (AVX2)",
+    "neon": "four lanes of 29-bit limbs (NEON)",
     "scalar": "one lane of 64-bit limbs",
 }
 # The features that determine the speed of kernels; the processor's full list is long.
@@ -47,6 +50,9 @@ def _rows() -> list[DeviceInfo]:
     processor = host_processor()
     features = tuple(name for name in _RELEVANT_FEATURES if name in processor.features)
     description = host.processor_description()
+    if description == os.uname().machine:
+        # Linux on Arm does not name the CPU; LLVM knows it by its numbers.
+        description = f"{processor.name} ({description})"
     rows = [("cpu", description)]
     rows += [
         (f"cpu:{name}", f"{description}, {_STRATEGY_TEXTS[name]}") for name in processor.strategies

@@ -40,11 +40,11 @@ if TYPE_CHECKING:
 
 __all__ = ["STRATEGIES", "Argument", "CpuDevice", "CpuKernel"]
 
-_LANES = {"ifma": 8, "avx2": 4, "scalar": 1}
+_LANES = {"ifma": 8, "avx2": 4, "neon": 4, "scalar": 1}
 STRATEGIES = tuple(_LANES)
-"""Strategies, which are representations of field elements, the fastest first."""
+"""Strategies, which are representations of field elements."""
 
-_MISSING = {"ifma": "no AVX-512 IFMA", "avx2": "no AVX2"}
+_MISSING = {"ifma": "no AVX-512 IFMA", "avx2": "no AVX2", "neon": "no NEON"}
 
 # Shared memory is on a worker's stack (`large_stack_thread.STACK_BYTES`).
 _SHARED_BYTES = 4 << 20
@@ -65,8 +65,8 @@ class CpuDevice(OpenedDevice):
     """Runs kernels on this machine's CPU.
 
     strategy: representation of field elements: ``ifma`` (eight lanes of 52-bit limbs, AVX-512
-    IFMA), ``avx2`` (four lanes of 29-bit limbs) or ``scalar`` (one lane of 64-bit limbs); default:
-    the first of these that the CPU has.
+    IFMA), ``avx2`` or ``neon`` (four lanes of 29-bit limbs, on x86-64 or Arm) or ``scalar`` (one
+    lane of 64-bit limbs); default: the fastest that the CPU has.
     threads: number of threads that compute; default: all that the process may use.
     memory_budget: bytes that plans may use; default: the memory that is free at opening.
 
@@ -136,10 +136,12 @@ class CpuDevice(OpenedDevice):
         features = {Capability.U64, Capability.SUBGROUPS, Capability.VECTOR_LANES}
         if lanes == 8 and self.strategy == "ifma":
             features.add(Capability.IFMA52)
-        if lanes == 4 and self.strategy == "avx2":
+        if lanes == 4 and self.strategy in ("avx2", "neon"):
             features.add(Capability.WORD_PRODUCTS)
         if lanes == 1:
             features.add(Capability.CARRY)
+            if host_processor().has_carry_chains:
+                features.add(Capability.CARRY_CHAINS)
         if host_processor().has_f16:
             features.add(Capability.F16)
         return Machine(

@@ -27,6 +27,11 @@ _IDENTIFYING_FIELDS = (
 )  # fmt: skip
 
 
+# LLVM's names of Arm CPUs whose only multiplier takes three cycles for half a product of 64-bit
+# words (docs/design/fields.md).
+_SLOW_MULTIPLIERS = frozenset({"cortex-a76", "cortex-a76ae", "neoverse-n1"})
+
+
 @frozen
 class HostProcessor:
     """The target of generated code.
@@ -55,15 +60,27 @@ class HostProcessor:
         return "avx2" in self.features
 
     @property
+    def has_neon(self) -> bool:
+        """True if the CPU has Arm's 128-bit vectors of integers, as any 64-bit Arm does."""
+        return self.triple.startswith(("aarch64", "arm64"))
+
+    @property
+    def has_carry_chains(self) -> bool:
+        """True if multiplications leave the carry flag alone, as on any 64-bit Arm."""
+        return self.has_neon
+
+    @property
     def strategies(self) -> tuple[str, ...]:
         """The strategies of field elements that the CPU supports, the fastest first."""
+        if self.has_neon:
+            return ("neon", "scalar") if self.name in _SLOW_MULTIPLIERS else ("scalar", "neon")
         supported = {"ifma": self.has_ifma, "avx2": self.has_avx2, "scalar": True}
         return tuple(name for name, present in supported.items() if present)
 
     @property
     def has_f16(self) -> bool:
         """True if the CPU converts between f32 and f16: with F16C, and on any 64-bit Arm."""
-        return "f16c" in self.features or self.triple.startswith(("aarch64", "arm64"))
+        return "f16c" in self.features or self.has_neon
 
 
 @functools.cache

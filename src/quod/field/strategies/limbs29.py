@@ -1,8 +1,8 @@
-"""Limbs of up to 29 bits in 64-bit lanes, for vectors that multiply 32-bit words (AVX2).
+"""Limbs of up to 29 bits in 64-bit lanes, for vectors that multiply 32-bit words (AVX2, NEON).
 
-`vpmuludq` multiplies the low 32 bits of four lanes. Products of 29-bit limbs leave six bits for
-sums, so a Montgomery product adds all its columns without carries. Factors need not be normalised:
-their limbs only have to be below 2**32, and the columns of the product below 2**64.
+`vpmuludq` multiplies the low 32 bits of four lanes, `umull` those of two. Products of 29-bit limbs
+leave six bits for sums, so a Montgomery product adds all its columns without carries. Factors need
+not be normalised: their limbs only have to be below 2**32, and a product's columns below 2**64.
 """
 
 from __future__ import annotations

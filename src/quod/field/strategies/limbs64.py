@@ -1,7 +1,9 @@
 """Saturated 64-bit limbs: one element per instance, for CPUs without vector multiply-add.
 
 Products are coarsely integrated operand scanning (Koç, Acar, Kaliski, "Analyzing and comparing
-Montgomery multiplication algorithms", 1996); LLVM turns its carries into mulx, add and adc.
+Montgomery multiplication algorithms", 1996); LLVM turns its carries into mulx, add and adc. On
+machines with `Capability.CARRY_CHAINS` a row is two chains of carries, for both halves of its
+products.
 """
 
 from __future__ import annotations
@@ -10,13 +12,14 @@ from collections.abc import Sequence
 
 from quod.field.element import Element
 from quod.field.moduli import Modulus
+from quod.field.strategies.carry_chains import with_carry
 from quod.field.strategies.inversion import Inversion64
 from quod.field.strategies.saturated import SaturatedLimbs
 from quod.field.strategy import Strategy
 from quod.kernel.builder.builder import Builder
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
-from quod.kernel.machine import Machine
+from quod.kernel.machine import Capability, Machine
 
 
 class Limbs64(SaturatedLimbs):
@@ -58,6 +61,13 @@ class Limbs64(SaturatedLimbs):
         n = self.factor_limbs
         modulus = self.raw_constant(self.p).limbs[:n]
         total = [zero] * self.limb_count
+        if k.machine.has(Capability.CARRY_CHAINS):
+            for i in range(n):
+                total = [*total, zero]
+                for x, y in zip(a, b, strict=True):
+                    total = _add_row(k, total, x, y[i])
+                total = _add_row(k, total, modulus, total[0] * inverse)[1:]
+            return tuple(total)
         for i in range(n):
             total, upper_limbs = total[:n], [*total[n:], zero]
             for x, y in zip(a, b, strict=True):
@@ -104,6 +114,16 @@ class Limbs64(SaturatedLimbs):
 
     def _to_words(self, a: Element) -> tuple[Value, ...]:
         return self._for_memory(a)
+
+
+def _add_row(k: Builder, total: Sequence[Value], a: Sequence[Value], factor: Value) -> list[Value]:
+    """Add a * factor to a longer number: a chain of low halves, then one of high halves."""
+    padding = [k.constant(0, types.u64)] * (len(total) - len(a))
+    low = [*(x * factor for x in a), *padding]
+    high = [*(k.emit("mul_hi", (x, factor)) for x in a), *padding[1:]]
+    total, _ = with_carry(k, "add", total, low)
+    upper, _ = with_carry(k, "add", total[1:], high)
+    return [total[0], *upper]
 
 
 def _suits(machine: Machine, modulus: Modulus) -> float | str:
