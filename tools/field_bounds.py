@@ -63,10 +63,6 @@ STRATEGIES: dict[str, tuple[Make, Machine]] = {
     "one_word32": (ONE_WORD.arithmetic, Machine("ptx", LANES, frozenset({"u64", "carry32"}))),
     "mersenne61": (MERSENNE61.arithmetic, Machine("llvm", LANES, frozenset({"u64"}))),
     "limbs64": (Limbs64, Machine("llvm", LANES, frozenset({"u64", "carry"}))),
-    "limbs64:chains": (
-        Limbs64,
-        Machine("llvm", LANES, frozenset({"u64", "carry", "carry_chains"})),
-    ),
     "limbs32": (Limbs32, Machine("ptx", LANES, frozenset({"u64", "carry", "carry32"}))),
     "limbs32:karatsuba": (Limbs32Karatsuba, Machine("ptx", LANES, frozenset({"u64", "carry32"}))),
     "ifma52": (Ifma52, Machine("llvm", LANES, frozenset({"u64", "ifma52"}))),

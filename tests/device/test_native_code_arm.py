@@ -20,7 +20,7 @@ from tests.support.arm import DATA, MACHINE, call, kernel_text, laid_out, launch
 
 __all__ = ["qemu"]
 
-SCALAR = Machine("llvm", 1, frozenset({"u64", "vector_lanes", "carry", "carry_chains"}))
+SCALAR = Machine("llvm", 1, frozenset({"u64", "vector_lanes", "carry"}))
 NEON = Machine("llvm", 4, frozenset({"u64", "vector_lanes", "word_products"}))
 _TEXT = 0x1000
 _PREL32, _PAGE, _ADD, _JUMP, _CALL = 261, 275, 277, 282, 283

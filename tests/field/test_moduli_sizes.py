@@ -40,7 +40,6 @@ LIMBS = (
 SMALL_WORDS = frozenset({"u64", "low_products"})
 STRATEGIES: dict[str, tuple[Make, Machine]] = {
     "limbs64": (Limbs64, Machine("llvm", 8, frozenset({"u64", "carry"}))),
-    "limbs64:chains": (Limbs64, Machine("llvm", 8, frozenset({"u64", "carry", "carry_chains"}))),
     "limbs32": (Limbs32, Machine("ptx", 8, frozenset({"u64", "carry", "carry32"}))),
     "ifma52": (Ifma52, Machine("llvm", 8, frozenset({"u64", "ifma52"}))),
     "limbs29": (Limbs29, Machine("llvm", 8, frozenset({"u64", "word_products"}))),

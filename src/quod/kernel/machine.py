@@ -25,10 +25,6 @@ class Capability(StrEnum):
     CARRY = "carry"
     """Additions and subtractions of 64-bit words have a carry in and a carry out."""
 
-    CARRY_CHAINS = "carry_chains"
-    """Multiplications leave the carry flag alone, so a chain of additions with carries takes one
-    instruction for a word however many products it adds (64-bit Arm)."""
-
     MAD_CARRY_32 = "carry32"
     """32-bit multiply-adds have a carry in and a carry out."""
 

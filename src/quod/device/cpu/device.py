@@ -140,8 +140,6 @@ class CpuDevice(OpenedDevice):
             features.add(Capability.WORD_PRODUCTS)
         if lanes == 1:
             features.add(Capability.CARRY)
-            if host_processor().has_carry_chains:
-                features.add(Capability.CARRY_CHAINS)
         if host_processor().has_f16:
             features.add(Capability.F16)
         return Machine(

@@ -65,11 +65,6 @@ class HostProcessor:
         return self.triple.startswith(("aarch64", "arm64"))
 
     @property
-    def has_carry_chains(self) -> bool:
-        """True if multiplications leave the carry flag alone, as on any 64-bit Arm."""
-        return self.has_neon
-
-    @property
     def strategies(self) -> tuple[str, ...]:
         """The strategies of field elements that the CPU supports, the fastest first."""
         if self.has_neon:

@@ -1,9 +1,9 @@
 """Saturated 64-bit limbs: one element per instance, for CPUs without vector multiply-add.
 
 Products are coarsely integrated operand scanning (Koç, Acar, Kaliski, "Analyzing and comparing
-Montgomery multiplication algorithms", 1996); LLVM turns its carries into mulx, add and adc. On
-machines with `Capability.CARRY_CHAINS` a row is two chains of carries, for both halves of its
-products.
+Montgomery multiplication algorithms", 1996). A row is two chains of carries, one for each half of
+its products: mulx of x86 and mul and umulh of Arm leave the carry flag alone, so LLVM keeps a
+chain in it (docs/design/fields.md).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from quod.field.strategy import Strategy
 from quod.kernel.builder.builder import Builder
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
-from quod.kernel.machine import Capability, Machine
+from quod.kernel.machine import Machine
 
 
 class Limbs64(SaturatedLimbs):
@@ -61,45 +61,12 @@ class Limbs64(SaturatedLimbs):
         n = self.factor_limbs
         modulus = self.raw_constant(self.p).limbs[:n]
         total = [zero] * self.limb_count
-        if k.machine.has(Capability.CARRY_CHAINS):
-            for i in range(n):
-                total = [*total, zero]
-                for x, y in zip(a, b, strict=True):
-                    total = _add_row(k, total, x, y[i])
-                total = _add_row(k, total, modulus, total[0] * inverse)[1:]
-            return tuple(total)
         for i in range(n):
-            total, upper_limbs = total[:n], [*total[n:], zero]
+            total = [*total, zero]
             for x, y in zip(a, b, strict=True):
-                total, high = self._add_multiple(k, total, x, y[i])
-                upper_limbs = self._add_limb(k, upper_limbs, high)
-            quotient = total[0] * inverse
-            total, high = self._add_multiple(k, total, modulus, quotient)
-            total = [*total[1:], *self._add_limb(k, upper_limbs, high)]
+                total = _add_row(k, total, x, y[i])
+            total = _add_row(k, total, modulus, total[0] * inverse)[1:]
         return tuple(total)
-
-    def _add_limb(self, k: Builder, number: Sequence[Value], addend: Value) -> list[Value]:
-        """Add a limb to a number of one or two limbs."""
-        if len(number) == 1:
-            return [number[0] + addend]
-        low, carry = k.emit_many("add_cc", (number[0], addend))
-        return [low, k.emit("addc", (number[1], k.constant(0, types.u64), carry))]
-
-    def _add_multiple(
-        self, k: Builder, total: Sequence[Value], a: Sequence[Value], factor: Value
-    ) -> tuple[list[Value], Value]:
-        """Return the n limbs of total + a * factor, and the limb above."""
-        zero = k.constant(0, types.u64)
-        limbs: list[Value] = []
-        carry_limb: Value = zero
-        for limb, x in zip(total, a, strict=True):
-            low, high = x * factor, k.emit("mul_hi", (x, factor))
-            low, carry = k.emit_many("add_cc", (low, limb))
-            high = k.emit("addc", (high, zero, carry))
-            low, carry = k.emit_many("add_cc", (low, carry_limb))
-            carry_limb = k.emit("addc", (high, zero, carry))
-            limbs.append(low)
-        return limbs, carry_limb
 
     def _inverse_body(self, k: Builder, a: Element) -> Element:
         scale = pow(2, a.exponent + self.native_exponent, self.p)
