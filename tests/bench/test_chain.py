@@ -14,7 +14,6 @@ from quod.field.array import words_to_integers
 from quod.formats import SparseMatrix
 from quod.groth16 import ProvingKey
 from quod.groth16.setup import make_key
-from tests.support.thorough import one_and_others
 
 
 def product(matrix: SparseMatrix, values: list[int], row: int) -> int:
@@ -52,7 +51,8 @@ def test_witnesses_differ_by_their_seed() -> None:
     assert (first[1:] != other[1:]).any(axis=1).all()
 
 
-@pytest.mark.parametrize("curve", one_and_others(["bn254", "bls12_377"]))
+@pytest.mark.thorough
+@pytest.mark.parametrize("curve", ["bn254", "bls12_377"])
 def test_a_key_in_memory_proves_it(device: AnyDevice, curve: str) -> None:
     circuit = ChainCircuit(curve, 50)
     key = ProvingKey(make_key(circuit, 7, device=device), device)

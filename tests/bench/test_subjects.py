@@ -116,6 +116,7 @@ def test_layered_circuits_are_proved_and_verified(
         assert timeline.rows()
 
 
+@pytest.mark.thorough
 def test_more_proofs_than_the_batch_size() -> None:
     settings: dict[str, Any] = {"batch": 2, "commitment": "raw", "reduction": Reduction.TWO_PHASE}
     field = EXTENSIONS["m31.3"]

@@ -172,6 +172,7 @@ def test_keys_with_sha_256(folder: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert "sha-256" in capsys.readouterr().out
 
 
+@pytest.mark.thorough
 def test_recursive_keys(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Asked for by name, shown, and warned of by who compiles and who verifies."""
     words = ["gkr", "compile", "c.circ", "-o", "k.json"]
@@ -313,6 +314,7 @@ def test_commitments(folder: Path, scheme: str, capsys: pytest.CaptureFixture[st
 POWERS = Path(__file__).parents[1] / "data" / "formats" / "bn254" / "powers.ptau"
 
 
+@pytest.mark.thorough
 def test_powers_of_tau(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     prime = expander.BN254
     Path("c.circ").write_bytes(expander.circuit_bytes(prime, SEGMENTS, [0, 1], public=1))

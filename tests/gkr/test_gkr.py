@@ -60,6 +60,7 @@ def test_sha_256_agrees_with_the_model(device: AnyDevice) -> None:
     )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", one_and_others(["m31.4", "goldilocks.2", "baby_bear.4", "koala_bear.4"])
 )
@@ -208,6 +209,7 @@ def test_layers_with_more_weights_than_a_thread_computes(gpu_device: AnyDevice, 
         verify(key, circuit, [], proof, allow_bits=0)
 
 
+@pytest.mark.thorough
 def test_concurrent_batches(gpu_device: AnyDevice, submitted: list[SubmittedStream]) -> None:
     """The host finishes one batch while the device works on the next; an error ends both."""
     field = EXTENSIONS["m31.4"]

@@ -16,6 +16,7 @@ from tests.layered.gadgets.test_merkle import DEPTH, HASH, path_circuit, values_
 from tests.support.thorough import one_and_others
 
 
+@pytest.mark.thorough
 def test_merkle_paths_are_one_proof() -> None:
     layout = path_circuit(DEPTH, True)
     leaves = [[at + 8 * column for column in range(8)] for at in range(1 << DEPTH)]

@@ -126,7 +126,9 @@ def check(
 
 
 @pytest.mark.crossed("device", "name")
-@pytest.mark.parametrize("name", ["bn254.fr", "m31.4", "toy.31.2"])
+@pytest.mark.parametrize(
+    "name", one_and_others(["bn254.fr", "m31.4", "toy.31.2"], always=["m31.4", "toy.31.2"])
+)
 def test_ranges(device: AnyDevice, name: str) -> None:
     field = FIELDS[name]
     columns = [[[0, 7, 7, 3]], [[1, 2, 0, 7]]]

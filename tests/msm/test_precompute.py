@@ -25,7 +25,10 @@ from tests.msm.inputs import (
 
 @pytest.mark.parametrize(
     ("name", "factor"),
-    [*(("bn254.g1", factor) for factor in (2, 3, 7, 1000)), *((name, 3) for name in OTHER_GROUPS)],
+    [
+        *(("bn254.g1", factor) for factor in (2, 3, 7, 1000)),
+        *(pytest.param(*group.values, 3, marks=group.marks) for group in OTHER_GROUPS),
+    ],
 )
 def test_precomputed_multiples(device: CpuDevice, name: str, factor: int) -> None:
     group, count = GROUPS[name], 40

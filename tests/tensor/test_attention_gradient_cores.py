@@ -41,6 +41,7 @@ def cores(request: pytest.FixtureRequest) -> Iterator[AnyDevice]:
         yield device
 
 
+@pytest.mark.thorough
 @pytest.mark.crossed("cores", "causal", "element")
 @pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
 @pytest.mark.parametrize("element", one_and_others([f16, bf16]), ids=str)

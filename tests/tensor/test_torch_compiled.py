@@ -162,6 +162,7 @@ def test_a_compiled_model_of_dynamic_length() -> None:
     assert counter.frame_count == 2  # with gradients, and without
 
 
+@pytest.mark.thorough
 def test_errors_of_compiled_calls() -> None:
     compiled = torch.compile(ops.embedding, fullgraph=True, backend="aot_eager")
     with pytest.raises(InputError, match=r"^indices\[1\] is 3, and the 3 rows"):

@@ -178,6 +178,7 @@ def test_prepared_kernels_are_not_recompiled(
         proof.close()
 
 
+@pytest.mark.thorough
 def test_every_proof_is_checked(
     files: tuple[Path, list[Path]], expected: Made, key: ProvingKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:

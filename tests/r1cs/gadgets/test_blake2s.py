@@ -45,6 +45,7 @@ def test_blake2s_matches_hashlib(length: int, curve: str, count: int | None) -> 
         assert outputs(circuit, x=x) == [number % (1 << 128), number >> 128]
 
 
+@pytest.mark.thorough
 def test_a_changed_value() -> None:
     sound(blake2s(1, "bls12_381"), 2, x=7)
 

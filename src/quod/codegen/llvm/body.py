@@ -27,11 +27,16 @@ class SpecialisedFunction(NamedTuple):
 
 
 class Module(Protocol):
-    """The interface of the module that bodies and rules emit into."""
+    """The interface of the module that bodies and rules emit into.
+
+    ifma: the lanes of a vector multiply by AVX-512 IFMA.
+    is_x86: the target is known to be x86-64.
+    """
 
     kernel: Kernel
     lanes: int
     ifma: bool
+    is_x86: bool
 
     def declare(self, signature: str) -> None:
         """Declare an intrinsic, once."""
