@@ -52,6 +52,7 @@ def test_snarkjs_errors_are_reported(files: Files, tmp_path: Path) -> None:
         libraries.verifiers["snarkjs"]()
 
 
+@pytest.mark.thorough
 def test_library_start_failure_is_reported(files: Files, tmp_path: Path) -> None:
     node = tmp_path / "node"
     node.write_text("#!/bin/sh\necho first >&2\necho no such module >&2\nexit 1\n")

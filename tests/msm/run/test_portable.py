@@ -196,6 +196,7 @@ def run(
     return [affine_ints(group, result_words) for result_words in pending.finish()], host_results, 0
 
 
+@pytest.mark.thorough
 def test_device_results_match_the_host() -> None:
     device = EmulatedDevice(executor="wgsl")
     resident = ResidentMsm(device, GROUP, bases(GROUP, 9), MsmOptions(scalar_bits=6, window_bits=3))
