@@ -18,9 +18,9 @@ from quod.codegen.llvm import emitter
 from quod.device import CpuDevice, open_device
 from quod.field.moduli import NAMED, Modulus
 from quod.field.strategies.lazy_limbs.strategy import LazyLimbs
-from quod.kernel import U64, Builder, Pointer, Value, kernel
+from quod.kernel import U64, Builder, Machine, Pointer, Value, kernel
 from quod.kernel.ir import types
-from tests.kernel.machines import ONE
+from tests.kernel.machines import FOUR, ONE
 
 X86 = "x86_64-unknown-linux-gnu"
 # Nine limbs of 32 bits: two of them in such registers.
@@ -101,6 +101,36 @@ def test_many_results_are_returned_through_memory(inputs: int) -> None:
         assert outputs[0] == outputs[1], results
 
 
+@kernel
+def wide(k: Builder, x: Pointer[U64], out: Pointer[U64], *, inputs: int, results: int) -> None:
+    """Calls of functions of vectors, whose operands and results are needed until the end."""
+    i = k.global_id()
+    numbers = [x[i] * (2 * at + 3) + at for at in range(inputs)]
+    rounds = [numbers]
+    for _ in range(3):
+        repeated = [rounds[-1][at % len(rounds[-1])] for at in range(inputs)]
+        outputs = k.call("leaf", functools.partial(leaf, results=results), *repeated, key=results)
+        rounds.append([*outputs])
+    total = k.constant(0, types.u64)
+    for each in (each for values in rounds for each in values):
+        total = (total * 1000003) ^ each
+    out[i] = total
+
+
+@pytest.mark.parametrize("lanes", [4, 8])
+@pytest.mark.parametrize("inputs", [8, 15, 17])
+def test_more_vectors_than_registers(inputs: int, lanes: int) -> None:
+    x = np.arange(1, 9, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for results in (8, 14, 15, 16, 17):
+        outputs = []
+        for device in (CpuDevice(threads=1), open_device("cpu:checked")):
+            out = np.zeros_like(x)
+            compiled = device.compile(wide, lanes=lanes, inputs=inputs, results=results)
+            device.launch(compiled, len(x) // lanes, x, out)
+            outputs.append(out.tolist())
+        assert outputs[0] == outputs[1], results
+
+
 def test_late_integer_arguments_are_not_split() -> None:
     text = emitter.emit(several.trace(ONE, modulus=MODULUS), ONE, triple=X86)
     signatures = re.findall(
@@ -114,6 +144,24 @@ def test_late_integer_arguments_are_not_split() -> None:
     other = emitter.emit(several.trace(ONE, modulus=MODULUS), ONE, triple="aarch64-linux-gnu")
     assert not re.search(r"i64 %w\d", other)
     assert "regcall" not in other
+
+
+@pytest.mark.parametrize(
+    ("bits", "count", "is_padded"),
+    [(64, 14, False), (64, 15, True), (64, 16, True), (128, 7, False), (128, 8, True),
+     (1, 14, False), (1, 15, True), (32, 14, False), (32, 15, True)],
+)  # fmt: skip
+def test_two_vector_registers_stay_unused(bits: int, count: int, is_padded: bool) -> None:
+    """LLVM ends the process if arguments or results leave it none; see kernels of the phase 2."""
+    machine = Machine("llvm", 4, frozenset({"u64", "word_products"}))
+    kernel_of_four = wide.trace(machine, inputs=1, results=1)
+    names = [f"<4 x i{bits}>"] * count
+    for triple, padding in ((X86, 2 * is_padded), ("aarch64-linux-gnu", 0)):
+        module = emitter.ModuleEmitter(kernel_of_four, machine, triple)
+        assert module.struct(names).count("<") == count + padding
+        assert len(module.with_unused_registers(names, "poison")) == count + padding
+    without_limit = emitter.ModuleEmitter(kernel_of_four, FOUR, X86)
+    assert without_limit.struct(names).count("<") == count
 
 
 @pytest.mark.parametrize(

@@ -58,6 +58,9 @@ class Module(Protocol):
     def with_unused_registers(self, parts: Sequence[str], value: str) -> list[str]:
         """Insert arguments without a value, so that LLVM has registers to move arguments."""
 
+    def struct(self, names: Sequence[str]) -> str:
+        """Return the type of results of these types."""
+
     def convention(self, *signature: Sequence[str]) -> str:
         """Return the calling convention for parameter and result types, as from `passed`."""
 
@@ -250,7 +253,7 @@ class BodyEmitter:
         arguments = ", ".join(self.module.with_unused_registers(parts, "poison"))
         varying_results = specialised.varying_results
         inner = self.types_of(op.results, varying_results)
-        return_type = self.struct(inner)
+        return_type = self.module.struct(inner)
         convention = self.module.convention(passed, inner)
         call = f"call {convention} {return_type} {specialised.symbol}({arguments})"
         if not op.results:
@@ -282,14 +285,8 @@ class BodyEmitter:
         pairs = zip(results, varying, strict=True)
         return self.module.passed([self.type_of(value, varying=varies) for value, varies in pairs])
 
-    @staticmethod
-    def struct(parts: Sequence[str]) -> str:
-        if not parts:
-            return "void"
-        return parts[0] if len(parts) == 1 else "{ " + ", ".join(parts) + " }"
-
     def return_type(self, results: Sequence[Value]) -> str:
-        return self.struct(self.types_of(results))
+        return self.module.struct(self.types_of(results))
 
     def emit_return(self, results: Sequence[Value], operands: Sequence[str]) -> None:
         if not results:

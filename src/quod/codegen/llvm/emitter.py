@@ -44,15 +44,19 @@ def emit(kernel: Kernel, machine: Machine, *, triple: str = "") -> str:
     return ModuleEmitter(kernel, machine, triple).text()
 
 
-# Without AVX-512 all sixteen vector registers hold arguments, and LLVM (22.1) may lack one to move
-# another argument to the stack, which ends the process. So two of them get no value.
-_VECTOR_ARGUMENTS = 14
+# Without AVX-512 there are sixteen vector registers. If all hold arguments or results, LLVM (22.1)
+# may lack one to move another value, which ends the process. So two of them get no value.
+_VECTOR_REGISTERS = 16
 _UNUSED_REGISTERS = 2
+_REGISTER_BITS = 256
+_UNUSED = "<4 x i64>"
 # Seven of the convention's integer registers are caller-saved. One of them is left out here: it
 # holds a hidden pointer if the results do not fit in registers.
 _CALLER_SAVED = 6
 _NUMBER = re.compile(r"i\d+|ptr")
 _MASK = re.compile(r"<(\d+) x i1>")
+_VECTOR = re.compile(r"<(\d+) x (\w+)>")
+_NAMED_BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "ptr": 64}
 
 
 def _in_callee_saved(names: Sequence[str]) -> Iterator[tuple[str, bool]]:
@@ -63,6 +67,15 @@ def _in_callee_saved(names: Sequence[str]) -> Iterator[tuple[str, bool]]:
         registers = -(-int(mask[1]) // 64) if mask else 1 if _NUMBER.fullmatch(name) else 0
         registers_used += registers
         yield name, bool(registers) and registers_used > _CALLER_SAVED
+
+
+def _vector_registers(part: str) -> int:
+    """Return the number of 256-bit registers of a value, from a text that begins with its type."""
+    vector = _VECTOR.match(part)
+    if not vector:
+        return 0
+    element_bits = _NAMED_BITS.get(vector[2]) or int(vector[2].removeprefix("i"))
+    return -(-int(vector[1]) * element_bits // _REGISTER_BITS)
 
 
 class ModuleEmitter:
@@ -190,12 +203,32 @@ class ModuleEmitter:
         parts: the arguments or the parameters, each a type and a name.
         value: the text of the inserted values.
         """
-        vectors = [index for index, part in enumerate(parts) if part.startswith("<")]
-        if not (self.is_x86 and self._few_registers and len(vectors) > _VECTOR_ARGUMENTS):
-            return list(parts)
-        position = vectors[_VECTOR_ARGUMENTS]
-        unused = [f"<{self.lanes} x i64> {value.format(i)}" for i in range(_UNUSED_REGISTERS)]
-        return [*parts[:position], *unused, *parts[position:]]
+        position = self._first_beyond_registers(parts)
+        unused = [f"{_UNUSED} {value.format(i)}" for i in range(_UNUSED_REGISTERS)]
+        return [*parts[:position], *unused, *parts[position:]] if position else list(parts)
+
+    def struct(self, names: Sequence[str]) -> str:
+        """Return the type of results of these types.
+
+        Results that would leave no register unused get further ones, so that LLVM returns all of
+        them in memory.
+        """
+        if not names:
+            return "void"
+        if self._first_beyond_registers(names):
+            names = [*names, *[_UNUSED] * _UNUSED_REGISTERS]
+        return names[0] if len(names) == 1 else "{ " + ", ".join(names) + " }"
+
+    def _first_beyond_registers(self, parts: Sequence[str]) -> int | None:
+        """Return the index of the first value that would occupy one of the unused registers."""
+        if not (self.is_x86 and self._few_registers):
+            return None
+        used = 0
+        for index, part in enumerate(parts):
+            used += _vector_registers(part)
+            if used > _VECTOR_REGISTERS - _UNUSED_REGISTERS:
+                return index
+        return None
 
     def convention(self, *signature: Sequence[str]) -> str:
         """Return the calling convention for parameter and result types, as from `passed`."""
