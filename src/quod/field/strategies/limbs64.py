@@ -8,7 +8,7 @@ chain in it (docs/design/fields.md).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from quod.field.element import Element
 from quod.field.moduli import Modulus
@@ -27,6 +27,46 @@ class Limbs64(SaturatedLimbs):
 
     limb_bits = 64
     limb_type = types.u64
+
+    # --- sums
+    #
+    # Sums that must be reduced are device functions: inline, they would be most of the code of
+    # curves and pairings, more than the cache for instructions holds.
+
+    def add(self, a: Element, b: Element) -> Element:
+        self._check_same(a, b)
+        if a.bound + b.bound - 1 <= self.standard_bound:
+            return super().add(a, b)
+        return self._in_function("add", self._sum, a, b)
+
+    def subtract(self, a: Element, b: Element) -> Element:
+        self._check_same(a, b)
+        if a.bound + self._multiple_above(b) <= self.standard_bound:
+            return super().subtract(a, b)
+        return self._in_function("subtract", self._difference, a, b)
+
+    def _in_function(
+        self, name: str, compute: Callable[[Element, Element], Element], a: Element, b: Element
+    ) -> Element:
+        """Compute in a device function, whose operands and result are below the standard bound."""
+        operands = self.unify((a, b), self.standard_bound)
+        result: Element = self._call(name, lambda _, x, y: compute(x, y), *operands, key=name)
+        return result
+
+    def _sum(self, a: Element, b: Element) -> Element:
+        return self._reduce_below(super().add(a, b), self.standard_bound)
+
+    def _difference(self, a: Element, b: Element) -> Element:
+        """Return a - b, plus a multiple of p if that is negative."""
+        multiple = self._multiple_above(b)
+        difference, borrow = with_carry(self.k, "sub", a.limbs, b.limbs)
+        is_negative = self._is_set(borrow)
+        raised = [
+            self.k.select(is_negative, limb, 0) for limb in self.raw_constant(multiple).limbs
+        ]  # fmt: skip
+        limbs, _ = with_carry(self.k, "add", difference, raised)
+        result = self._element(limbs, max(a.bound, multiple), a.exponent)
+        return self._reduce_below(result, self.standard_bound)
 
     # --- products
 
