@@ -48,12 +48,14 @@ class FieldArithmetic(ABC, Generic[E]):
     modulus: the prime field at the bottom.
     word_count: words of an element in memory.
     word_type: u32 if an element of the prime field fits 32 bits, else u64.
+    interleaved_products: the number of independent products that are interleaved.
     """
 
     k: Builder
     modulus: Modulus
     word_count: int
     word_type: Type = types.u64
+    interleaved_products: int = 1
 
     # --- what a field provides
 

@@ -107,6 +107,7 @@ class ExtensionField(FieldArithmetic[ExtensionElement]):
         self.degree = extension.degree
         self.word_count = self.degree * base.word_count
         self.word_type = base.word_type
+        self.interleaved_products = base.interleaved_products
         self.identity = ExtensionIdentity(base.identity, extension)
         self._calls = calls
 

@@ -39,8 +39,6 @@ _MAX_SQUARE_LIMBS = 10
 class Limbs29(VectorLimbs):
     """Elements in the fewest limbs of at most 29 bits; the limbs are as short as these allow."""
 
-    interleaved_products = 1
-
     def __init__(self, k: Builder, modulus: Modulus) -> None:
         self.limb_bits = self._bits_for(modulus)
         super().__init__(k, modulus)

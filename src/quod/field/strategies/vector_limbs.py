@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Generator, Sequence
-from typing import ClassVar, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from quod.field.element import Element
 from quod.field.strategies.inversion import VectorInversion
@@ -32,11 +32,9 @@ Steps: TypeAlias = Generator[None, None, T]
 class VectorLimbs(SpareLimbs):
     """Elements in limbs of one 64-bit lane each.
 
-    interleaved_products: the number of independent products that are interleaved.
     estimate_limbs: the number of highest limbs from which quotients by p are estimated.
     """
 
-    interleaved_products: ClassVar[int]
     estimate_limbs: int = 1
 
     @property

@@ -28,8 +28,8 @@ from quod.kernel.ir.value import U32, U64, Pointer, Value
 
 NO_ENTRY = 0xFFFFFFFF
 
-# Independent chains of products, for instruction-level parallelism.
-CHAINS = 2
+# The rows of a workgroup are a multiple of this, and so of every strategy's `interleaved_products`.
+ROW_UNIT = 2
 
 # Bytes of a workgroup's state: half of a small L2 cache; the points take the rest.
 _STATE_BYTES = 256 << 10
@@ -93,14 +93,17 @@ class _Accumulator:
     """The accumulation of one workgroup, with its state in shared memory.
 
     Methods take `first`, the position of the workgroup's first chunk, and `sets`, the number of
-    sets of `CHAINS` rows that still have entries.
+    sets of `chains` rows that still have entries.
+
+    chains: independent chains of products, which a strategy interleaves.
     """
 
     def __init__(
         self, k: Builder, group: Group, max_rows: int, count: Value, tables: tuple[Value, ...]
     ) -> None:
         self.k = k
-        self.f = field_arithmetic(k, group.field)
+        self.f = field_arithmetic(k, group.field, inlined=True)
+        self.chains = self.f.interleaved_products
         self.group = group
         self.count = count
         self.starts, self.lengths, self.entries, self.points = tables
@@ -126,7 +129,7 @@ class _Accumulator:
         A chunk without such an entry gets NO_ENTRY.
         """
         k = self.k
-        with k.range(0, sets * CHAINS) as loop:
+        with k.range(0, sets * self.chains) as loop:
             chunk = self.chunk(first, loop.index)
             active = chunk.length > round_index
             entry = self.entries[chunk.start + k.select(active, round_index, 0)]
@@ -167,12 +170,12 @@ class _Accumulator:
 
     def chain_rows(self, set_index: Value) -> list[Value]:
         """Return the rows of a set, one per chain; a set is computed at once."""
-        return [set_index * CHAINS + chain for chain in range(CHAINS)]
+        return [set_index * self.chains + chain for chain in range(self.chains)]
 
     def begin(self, first: Value, sets: Value) -> Value:
         """Set each sum to the first point of its chunk; return whether a sum is infinity."""
         k, f = self.k, self.f
-        with k.range(0, sets * CHAINS, carry=k.constant(False, types.bool_)) as loop:
+        with k.range(0, sets * self.chains, carry=k.constant(False, types.bool_)) as loop:
             chunk = self.chunk(first, loop.index)
             offset, negated = self.decoded(self.entries[chunk.start])
             x_words, y_words = self.words(offset)
@@ -191,7 +194,7 @@ class _Accumulator:
         """
         k, f = self.k, self.f
         one = f.one()
-        start = (tuple([f.bounded(one)] * CHAINS), k.constant(False, types.bool_))
+        start = (tuple([f.bounded(one)] * self.chains), k.constant(False, types.bool_))
         with k.range(0, sets, carry=start) as loop:
             prefix_products, suspicious = loop.carried
             rows = self.chain_rows(loop.index)
@@ -222,7 +225,7 @@ class _Accumulator:
         """
         k, f = self.k, self.f
         one = f.fit(f.one())
-        with k.range(0, sets, carry=tuple([f.bounded(one)] * CHAINS)) as loop:
+        with k.range(0, sets, carry=tuple([f.bounded(one)] * self.chains)) as loop:
             products = []
             for row, prefix in zip(self.chain_rows(loop.index), loop.carried, strict=True):
                 active, offset, negated = self.entry_of(row)
@@ -293,7 +296,7 @@ class _Accumulator:
             products = f.multiply_many(
                 [*zip(remaining, prefixes, strict=True), *zip(remaining, differences, strict=True)]
             )
-            reciprocals = f.fit_many(products[:CHAINS])
+            reciprocals = f.fit_many(products[: self.chains])
             loaded = [self.entry_of(row) for row in rows]
             active, entries = [row[0] for row in loaded], [row[1:] for row in loaded]
             xs = [self.x.load(row) for row in rows]
@@ -320,7 +323,7 @@ class _Accumulator:
                 with branch.otherwise():
                     branch.yield_(no_lane)
                 infinite = infinite | branch.results
-            loop.next((tuple(f.bounded_many(products[CHAINS:])), infinite))
+            loop.next((tuple(f.bounded_many(products[self.chains :])), infinite))
         became_infinite: Value = loop.results[1]
         return became_infinite
 
@@ -414,7 +417,7 @@ def accumulate(
     first = k.workgroup_id() * rows * k.workgroup_size
     size = k.workgroup_size
     workgroup_rows = k.minimum((count - first + (size - 1)) // size, rows)
-    infinite = state.begin(first, (workgroup_rows + (CHAINS - 1)) // CHAINS)
+    infinite = state.begin(first, (workgroup_rows + (state.chains - 1)) // state.chains)
     with k.range(1, lengths[first], carry=(workgroup_rows, infinite)) as rounds:
         round_index = rounds.index
         active_rows, infinite = rounds.carried
@@ -423,7 +426,7 @@ def accumulate(
             shrink.check((shrink.carried > 0) & (lengths[first + last * size] <= round_index))
             shrink.next(shrink.carried - 1)
         active_rows = shrink.results
-        sets = (active_rows + (CHAINS - 1)) // CHAINS
+        sets = (active_rows + (state.chains - 1)) // state.chains
         state.fetch(first, sets, round_index)
         products, suspicious = state.forward(first, sets, round_index)
         careful = infinite | suspicious

@@ -9,7 +9,7 @@ from quod.device.memory.buffer import Array
 from quod.device.protocol import HostDevice
 from quod.device.runtime.sentinel import check_written, mark, unwritten
 from quod.msm.host import segments
-from quod.msm.host.affine_rounds import CHAINS, accumulate, max_rows
+from quod.msm.host.affine_rounds import ROW_UNIT, accumulate, max_rows
 
 # With fewer rows, the shared inversion costs too much.
 _FEW_ROWS = 64
@@ -92,7 +92,7 @@ class PointSums:
         row_limit = max_rows(self._group)
         chunks_per_instance = -(-chunk_count // (device.lanes * device.threads))
         rows = min(row_limit, max(chunks_per_instance // 4, min(_FEW_ROWS, chunks_per_instance)))
-        rows = -(-rows // CHAINS) * CHAINS
+        rows = -(-rows // ROW_UNIT) * ROW_UNIT
         workgroups = -(-chunk_count // (rows * device.lanes))
         kernel = device.compile(accumulate, group=self._group, max_rows=row_limit)
         # The sum of the last chunk holds the sentinel.
