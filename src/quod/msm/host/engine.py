@@ -250,9 +250,12 @@ class _Execution:
         count = 2 * windows
         sums = np.empty(count * 4 * group.coordinate_words, np.uint64)
         mark(sums)
-        kernel = device.compile(rows_and_columns.weigh, group=group)
+        # Weighing takes about a hundredth of an MSM. Four lanes halve that, and compile three times
+        # as long as a single lane.
+        lanes = 1 if device.lanes <= 4 else device.lanes
+        kernel = device.compile(rows_and_columns.weigh, lanes=lanes, group=group)
         device.launch(
-            kernel, -(-count // device.lanes), count, plan.rows, plan.columns,
+            kernel, -(-count // lanes), count, plan.rows, plan.columns,
             line_sums.point_indices, line_sums.points, sums,
         )  # fmt: skip
         check_written(device, "weighted sums", sums)
