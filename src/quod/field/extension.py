@@ -94,8 +94,7 @@ class ExtensionIdentity(NamedTuple):
 class ExtensionField(FieldArithmetic[ExtensionElement]):
     """An extension over a prime field of the kernel.
 
-    calls: compile products as functions with factors of standard bounds, which keeps code small
-        if the products of the prime field are inlined.
+    calls: compile products as functions with factors of standard bounds, which keeps code small.
     """
 
     def __init__(self, base: PrimeField, extension: Extension, *, calls: bool = False) -> None:
@@ -485,8 +484,8 @@ def extension_field(k: Builder, extension: Extension, *, inlined: bool = False) 
     instance("the field", extension, Extension, remedy, error=TraceError)
     base = prime_field(k, extension.modulus)
     is_long = extension.modulus.bits > 64
-    calls = is_long and k.machine.has(Capability.MAD_CARRY_32) and not inlined
-    return ExtensionField(base, extension, calls=calls)
+    calls = k.machine.has(Capability.MAD_CARRY_32) or k.machine.has(Capability.VECTOR_LANES)
+    return ExtensionField(base, extension, calls=is_long and calls and not inlined)
 
 
 def field_arithmetic(k: Builder, spec: FieldSpec, *, inlined: bool = False) -> FieldArithmetic[Any]:

@@ -19,6 +19,7 @@ from quod.field.strategy import prime_field
 from quod.kernel.builder.builder import Builder
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Operand, Value
+from quod.kernel.machine import Capability
 
 Fq2 = ExtensionElement
 Fq6 = tuple[Fq2, Fq2, Fq2]
@@ -125,7 +126,8 @@ class TowerField(Fq12Arithmetic[Fq12]):
         self.k = k
         self.spec = spec
         self.xi = xi
-        self.fq2 = ExtensionField(prime_field(k, spec.modulus), spec)
+        on_cpu = k.machine.has(Capability.VECTOR_LANES)
+        self.fq2 = ExtensionField(prime_field(k, spec.modulus), spec, calls=on_cpu)
         self.bound = self._bound()
 
     def _bound(self) -> int:
