@@ -484,8 +484,13 @@ def extension_field(k: Builder, extension: Extension, *, inlined: bool = False) 
     instance("the field", extension, Extension, remedy, error=TraceError)
     base = prime_field(k, extension.modulus)
     is_long = extension.modulus.bits > 64
-    calls = k.machine.has(Capability.MAD_CARRY_32) or k.machine.has(Capability.VECTOR_LANES)
-    return ExtensionField(base, extension, calls=is_long and calls and not inlined)
+    calls = is_long and (k.machine.has(Capability.MAD_CARRY_32) or has_one_lane(k))
+    return ExtensionField(base, extension, calls=calls and not inlined)
+
+
+def has_one_lane(k: Builder) -> bool:
+    """Report whether a CPU's registers hold single numbers, so that many fit a call."""
+    return k.machine.has(Capability.VECTOR_LANES) and k.workgroup_size == 1
 
 
 def field_arithmetic(k: Builder, spec: FieldSpec, *, inlined: bool = False) -> FieldArithmetic[Any]:

@@ -13,13 +13,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Generic, TypeVar
 
-from quod.field.extension import ExtensionElement, ExtensionField
+from quod.field.extension import ExtensionElement, ExtensionField, has_one_lane
 from quod.field.spec import Extension
 from quod.field.strategy import prime_field
 from quod.kernel.builder.builder import Builder
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Operand, Value
-from quod.kernel.machine import Capability
 
 Fq2 = ExtensionElement
 Fq6 = tuple[Fq2, Fq2, Fq2]
@@ -126,8 +125,7 @@ class TowerField(Fq12Arithmetic[Fq12]):
         self.k = k
         self.spec = spec
         self.xi = xi
-        on_cpu = k.machine.has(Capability.VECTOR_LANES)
-        self.fq2 = ExtensionField(prime_field(k, spec.modulus), spec, calls=on_cpu)
+        self.fq2 = ExtensionField(prime_field(k, spec.modulus), spec, calls=has_one_lane(k))
         self.bound = self._bound()
 
     def _bound(self) -> int:

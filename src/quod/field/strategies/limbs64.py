@@ -27,6 +27,8 @@ class Limbs64(SaturatedLimbs):
 
     limb_bits = 64
     limb_type = types.u64
+    # The CPU executes independent calls at the same time.
+    interleaved_products = 2
 
     # --- sums
     #
