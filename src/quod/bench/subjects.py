@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -274,15 +275,21 @@ def process(
     """Whole processes: start-up and its budget, a first and a later proof, and peak memory.
 
     The peers snarkjs and rapidsnark run as their users run them, a process for each proof.
+    --against also takes the path of another program, which is called with the files of the key, the
+    witness, the proof and the public values, or of rapidsnark's shared library.
     With --constraints, measure the compilation of the kernels of such a proof.
     """
+    from quod.bench.peers.programs import ProverAtPath, is_path
     from quod.bench.proofs.process import cases, chain_cases
 
     files = _key_or_chain(zkey, witness, constraints)
-    device = settings.device
+    device, peer = settings.device, None
+    if settings.against is not None and is_path(settings.against):
+        peer = ProverAtPath(settings.against)
+        settings = replace(settings, against=peer.name)
     settings.measure(
         "process",
-        cases(device, *files) if files else chain_cases(device, curve, constraints or []),
+        cases(device, *files, peer) if files else chain_cases(device, curve, constraints or []),
         warm_up=0.0,  # each is a process of its own
     )
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from importlib import import_module
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,18 +18,21 @@ from quod.curve.named import CURVES
 from quod.errors import DeviceError, InputError, InsecureKeyError, MismatchError, QuodError
 from quod.field.array import integers_to_words
 from quod.formats import write_wtns
+from quod.resident.client import ask
+from quod.resident.frames import STATUS
 
 # The package has a command of the same name.
 process = import_module("quod.bench.proofs.process")
 
 EXAMPLE = Path(__file__).resolve().parents[3] / "examples" / "membership"
+INPUTS = (EXAMPLE / "circuit.zkey", EXAMPLE / "witness.wtns")
 
 
 @pytest.fixture
 def ran(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
     """Record the commands that Python would run."""
     commands: list[tuple[str, ...]] = []
-    monkeypatch.setattr(process, "run_python", lambda *words, cache=None: commands.append(words))
+    monkeypatch.setattr(process, "run_python", lambda *words, **_: commands.append(words))
     return commands
 
 
@@ -48,12 +53,33 @@ def test_cases_cover_start_up_proofs_and_memory(ran: list[tuple[str, ...]]) -> N
         ("python -c 'import numpy'", "ms", False, ""),
         ("prove, nothing compiled yet", "s", False, ""),
         ("prove, whole process", "s", False, "whole process"),
-        ("prove, key resident", "s", False, ""),
+        ("prove, with the resident helper", "s", False, "whole process"),
+        ("prove, key resident", "s", False, "in process"),
         ("prove, budget of a whole process", "s", True, ""),
         ("prove, peak memory", "MB", True, ""),
         ("verify, whole process", "s", False, "whole process"),
     ]
     assert [words[3] for words in ran] == ["prove", "export"]
+
+
+def test_the_helper_of_a_measurement_is_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its socket is in a new folder, and it ends with the measurement."""
+    prove = ["-m", "quod", "groth16", "prove", *map(str, INPUTS), "-q"]
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
+    with process.Helper(tmp_path / "runtime") as helper:
+        helper.run(*prove, str(tmp_path / "proof.json"), str(tmp_path / "public.json"))
+        assert ask(STATUS) is not None
+    assert ask(STATUS) is None
+
+
+def test_a_measurement_without_its_helper_fails(tmp_path: Path) -> None:
+    (tmp_path / "quod.py").write_text("print('No resident helper runs.')")
+    with pytest.raises(QuodError, match="ran without"), pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(tmp_path))
+        with process.Helper(tmp_path / "runtime") as helper:
+            helper.run("-m", "quod", "groth16", "prove")
 
 
 def test_time_budget_uses_earlier_measurements(
@@ -90,15 +116,19 @@ def test_process_cases_compare_with_peer_processes(
     program.write_text(f"#!/bin/sh\necho $# $1 $2 >> {log}\n")
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
-    (row,) = harness.measure(
+    helper = contextlib.nullcontext(SimpleNamespace(run=lambda *_: None))
+    monkeypatch.setattr(process, "Helper", lambda _: helper)
+    rows = harness.measure(
         "process", cases_of(), device="cpu", against="rapidsnark",
         plan=harness.Plan(repeats=2, seconds=0), command="quod",
     )  # fmt: skip
-    assert row.parameters["what"] == "prove, whole process"
-    assert row.peer == "rapidsnark, whole process"
+    assert [row.parameters["what"] for row in rows] == [
+        "prove, whole process", "prove, with the resident helper",
+    ]  # fmt: skip
+    assert {row.peer for row in rows} == {"rapidsnark, whole process"}
     files = [EXAMPLE / "circuit.zkey", EXAMPLE / "witness.wtns"]
     assert set(log.read_text().splitlines()) == {f"4 {files[0]} {files[1]}"}
-    assert len(log.read_text().splitlines()) == 3
+    assert len(log.read_text().splitlines()) == 6
 
 
 def test_missing_peer_is_not_reported_as_unknown(

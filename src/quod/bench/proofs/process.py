@@ -6,15 +6,22 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from statistics import median
 from time import perf_counter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from quod.bench.measure.harness import Case, Parameter
-from quod.bench.peers.provers import WHOLE, Files, process_provers, process_verifiers
+from quod.bench.peers.provers import (
+    IN_PROCESS,
+    WHOLE,
+    Files,
+    Runs,
+    process_provers,
+    process_verifiers,
+)
 from quod.errors import (
     DeviceError,
     InputError,
@@ -27,12 +34,14 @@ from quod.errors import (
 )
 
 if TYPE_CHECKING:
+    from quod.bench.peers.programs import ProverAtPath
     from quod.groth16 import ProvingKey
 
 # The library that every start of Quod loads. (LLVM is loaded only to compile.)
 _LIBRARIES = "import numpy"
 
 
+_NO_HELPER = "No resident helper runs."
 _MIN_RUNS = 3
 _START_BUDGET_SECONDS = 0.060
 _PROOF_BUDGET_FACTOR = 1.5
@@ -43,8 +52,13 @@ They are the time to start Python and NumPy, `_START_BUDGET_SECONDS`, and
 """
 
 
-def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
-    """Yield start-up times, and proofs by the command with one key and witness."""
+def cases(
+    device: str, zkey: Path, witness: Path, peer: ProverAtPath | None = None
+) -> Iterator[Case]:
+    """Yield start-up times, and proofs by the command with one key and witness.
+
+    peer: a prover that is measured in place of the known ones.
+    """
     from quod.formats import Zkey
     from quod.formats.names import circuit_name
 
@@ -73,6 +87,11 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
 
         yield Case({"what": "prove, nothing compiled yet", **circuit}, prove_uncached, "s")
         provers, absent = process_provers(zkey_file.curve, files)
+        library_provers: Runs = {}
+        if peer is not None:
+            provers, absent = {peer.name: peer.opened(files)}, {}
+            if peer.is_library:
+                provers, library_provers = {}, provers
         yield Case(
             {"what": "prove, whole process", **circuit},
             lambda: run_python(*prove),
@@ -81,7 +100,22 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
             peer_note=WHOLE,
             absent=absent,
         )
-        yield Case({"what": "prove, key resident", **circuit}, resident, "s")
+        with Helper(Path(directory) / "runtime") as helper:
+            yield Case(
+                {"what": "prove, with the resident helper", **circuit},
+                lambda: helper.run(*prove),
+                "s",
+                peers=provers or library_provers,
+                peer_note=WHOLE if provers else IN_PROCESS,
+                absent=absent,
+            )
+        yield Case(
+            {"what": "prove, key resident", **circuit},
+            resident,
+            "s",
+            peers=library_provers,
+            peer_note=IN_PROCESS,
+        )
         yield Case(
             {"what": "prove, budget of a whole process", **circuit},
             lambda: (
@@ -112,6 +146,35 @@ def cases(device: str, zkey: Path, witness: Path) -> Iterator[Case]:
             peer_note=WHOLE,
             absent=absent,
         )
+
+
+class Helper:
+    """A resident helper for the commands of a measurement alone; it ends with the context.
+
+    folder: a new folder, for its socket.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700)
+        self._variables = {"XDG_RUNTIME_DIR": str(folder)}
+        self._has_run = False
+
+    def run(self, *arguments: str) -> None:
+        """Run a command of Quod with the helper."""
+        run_python(*arguments, "--resident", variables=self._variables)
+        self._has_run = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the helper; raises QuodError if commands ran without it."""
+        if not self._has_run:
+            return
+        status = run_python("-m", "quod", "resident", "status", variables=self._variables)
+        run_python("-m", "quod", "resident", "stop", variables=self._variables)
+        if _NO_HELPER in status:
+            raise QuodError("the commands ran without the resident helper, or it has ended")
 
 
 class Timed:
@@ -221,9 +284,11 @@ def peak_bytes(*arguments: str) -> int:
     return int(_run(relay, arguments, None))
 
 
-def run_python(*arguments: str, cache: str | None = None) -> str:
-    """Run Python; return its output."""
-    return _run([sys.executable, *arguments], arguments, cache)
+def run_python(
+    *arguments: str, cache: str | None = None, variables: Mapping[str, str] | None = None
+) -> str:
+    """Run Python, with further environment variables; return its output."""
+    return _run([sys.executable, *arguments], arguments, cache, variables)
 
 
 # A failing command's exit code becomes the bench's.
@@ -233,9 +298,14 @@ _ERRORS = (
 )  # fmt: skip
 
 
-def _run(command: list[str], arguments: tuple[str, ...], cache: str | None) -> str:
+def _run(
+    command: list[str],
+    arguments: tuple[str, ...],
+    cache: str | None,
+    variables: Mapping[str, str] | None = None,
+) -> str:
     """Run a command, with the caches in a folder of its own if one is given; return its output."""
-    environment = dict(os.environ)
+    environment = {**os.environ, **(variables or {})}
     # Installed packages have bytecode, and a checkout keeps it after the first run.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     if cache is not None:
