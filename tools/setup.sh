@@ -38,7 +38,8 @@ python_environment() {
         echo "setup: Quod needs Python 3.11 or newer; set QUOD_PYTHON to one" >&2
         exit 1
     }
-    [ -x .venv/bin/python ] || "$python" -m venv .venv
+    # An interrupted set-up leaves an environment without pip.
+    .venv/bin/python -m pip --version >/dev/null 2>&1 || "$python" -m venv .venv
     pip_install --editable "$1"
 }
 

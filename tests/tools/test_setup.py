@@ -1,9 +1,11 @@
-"""The set-up of a fresh machine."""
+"""The set-up of a fresh machine: packages of the system, and what an interrupted set-up leaves."""
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -54,3 +56,18 @@ def test_system_packages_are_installed_by_a_single_process_at_a_time(
     outputs = [run.communicate()[1] for run in runs]
     assert [run.returncode for run in runs] == [0, 0, 0], outputs
     assert log.read_text().split() == ["update", "install"] * 3
+
+
+def test_an_environment_without_pip_is_completed(checkout: Path, tmp_path: Path) -> None:
+    """An interrupted set-up leaves one; the next creates it again."""
+    shutil.copy(SCRIPT.parents[1] / "constraints.txt", checkout)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", checkout / ".venv"], check=True)
+    log, base = tmp_path / "log", getattr(sys, "_base_executable", sys.executable)
+    program(tmp_path, "python", f'echo "$@" >>{log}\nexec {base} "$@"')
+    subprocess.run(
+        [checkout / "tools" / "setup.sh", "python", "run"], capture_output=True, check=False,
+        env={**os.environ, "QUOD_PYTHON": str(tmp_path / "python"), "PIP_NO_INDEX": "1"},
+    )  # fmt: skip
+    assert "-m venv .venv" in log.read_text()
+    pip = [checkout / ".venv" / "bin" / "python", "-m", "pip", "--version"]
+    assert subprocess.run(pip, capture_output=True, check=False).returncode == 0
