@@ -207,6 +207,20 @@ def test_a_file_that_ends_anywhere_is_not_placed() -> None:
         assert arrange(code[:length], "main") is None
 
 
+def test_a_relocation_across_the_end_of_its_section_is_not_placed() -> None:
+    """The word would reach into the section behind it."""
+    code = llvm_jit.compile_to_object(READS)
+    table, count = struct.unpack_from("<Q", code, 40)[0], struct.unpack_from("<H", code, 60)[0]
+    sections = [struct.unpack_from("<IIQQQQIIQQ", code, table + 64 * i) for i in range(count)]
+    records = [(s[4], sections[s[7]][5]) for s in sections if s[1] == 4 and sections[s[7]][2] & 4]
+    assert records
+    for record, size in records:
+        for offset in (*range(size - 3, size + 1), 1 << 63):
+            damaged = bytearray(code)
+            struct.pack_into("<Q", damaged, record, offset)
+            assert arrange(bytes(damaged), "main") is None
+
+
 def test_relocations_of_any_kind_and_place_raise_nothing() -> None:
     """All records of relocations and symbols with random fields."""
     code, choice = llvm_jit.compile_to_object(READS), random.Random(2)
