@@ -16,8 +16,9 @@ need() { # need WHAT PACKAGE...: installs system packages, or says what to insta
     shift
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
         echo "setup: installing $*" >&2
-        DEBIAN_FRONTEND=noninteractive apt-get update -qq
-        DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null
+        # Python and Node are set up concurrently, and apt-get does not wait for its own lock.
+        DEBIAN_FRONTEND=noninteractive flock -o tools bash -euc \
+            'apt-get update -qq; apt-get install -y -qq --no-install-recommends "$@" >/dev/null' - "$@"
     else
         echo "setup: $what is missing; install it (Debian: apt-get install $*) and run again" >&2
         exit 1
@@ -37,7 +38,8 @@ python_environment() {
         echo "setup: Quod needs Python 3.11 or newer; set QUOD_PYTHON to one" >&2
         exit 1
     }
-    [ -x .venv/bin/python ] || "$python" -m venv .venv
+    # An interrupted set-up leaves an environment without pip.
+    .venv/bin/python -m pip --version >/dev/null 2>&1 || "$python" -m venv .venv
     pip_install --editable "$1"
 }
 

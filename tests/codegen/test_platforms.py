@@ -129,6 +129,8 @@ def test_strategies_of_arm(
     assert CpuDevice(cache=CompileCache(tmp_path), threads=1).strategy == strategies[0]
     neon = CpuDevice(strategy="neon", cache=CompileCache(tmp_path), threads=1)
     assert (neon.lanes, neon.machine(4).has("word_products")) == (4, True)
+    # Any 64-bit Arm converts between f16 and f32.
+    assert neon.machine(4).has("f16")
     with pytest.raises(DeviceError, match=f"no AVX2; use the strategy '{strategies[0]}'"):
         open_device("cpu:avx2")
 

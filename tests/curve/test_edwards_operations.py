@@ -110,6 +110,16 @@ def test_membership(device: CpuDevice) -> None:
     assert operations.is_on_curve(device, CURVE, raised).tolist() == [True, False]
 
 
+def test_empty_arrays(device: CpuDevice) -> None:
+    empty = arrays([])
+    for operation in (operations.double, operations.negate):
+        assert operation(device, CURVE, empty).shape == empty.shape
+    assert operations.add(device, CURVE, empty, empty).shape == empty.shape
+    assert operations.sum_points(device, CURVE, empty).tolist() == arrays([(0, 1)])[0].tolist()
+    for test in (operations.is_on_curve, operations.is_in_subgroup):
+        assert test(device, CURVE, empty).shape == (0,)
+
+
 def test_invalid_arguments_are_rejected(device: CpuDevice) -> None:
     good = arrays(samples()[:2])
     for bad in (good.astype(np.uint64), good.reshape(2, -1), good[0]):

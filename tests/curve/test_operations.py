@@ -88,6 +88,16 @@ def test_doubles_and_opposites(device: CpuDevice, group: PairingGroup) -> None:
     assert np.array_equal(opposite, from_points(group, [law.neg(p) for p in samples(group)]))
 
 
+def test_a_few_points_and_more(device: CpuDevice) -> None:
+    """On both sides of the count up to which kernels have one lane."""
+    group = GROUPS["bn254.g1"]
+    law, few = law_of(group), 4 * device.multiprocessors
+    for count in (few, few + 1):
+        points = (samples(group) * -(-count // len(samples(group))))[:count]
+        doubled = operations.double(device, group, from_points(group, points))
+        assert to_points(group, doubled) == [law.add(p, p) for p in points]
+
+
 def hostile_scalars(group: PairingGroup) -> list[int]:
     r = group.scalars.value
     rng = random.Random(group.name)

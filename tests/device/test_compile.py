@@ -117,7 +117,9 @@ def test_a_damaged_entry_is_rebuilt(tmp_path: Path, damage: str, compilations: l
     assert len(compilations) == 4
 
 
-@pytest.mark.parametrize("content", [b"", b"\x05\0\0\0{}", b"\xff\xff\xff\xff", b"\x02\0\0\0{}"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\x05\0\0\0{}", b"\xff\xff\xff\xff", b"\x02\0\0\0{}", b"\x02\0\0\0[]"]
+)
 def test_a_sound_entry_without_code_in_it_is_rebuilt(
     tmp_path: Path, content: bytes, compilations: list[str]
 ) -> None:

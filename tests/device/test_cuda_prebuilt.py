@@ -18,7 +18,7 @@ from quod.device.cache import sources
 from quod.device.cache.cache import CacheWarning, CompileCache
 from quod.device.cuda import compiler as cuda_compiler
 from quod.device.cuda.device import CudaDevice
-from quod.device.cuda.prebuilt import Entry, PrebuiltKernels
+from quod.device.cuda.prebuilt import Entry, PrebuiltKernels, _checksum
 from quod.kernel.examples import vector_add
 
 pytest.importorskip("cuda.bindings.driver", reason="needs the package cuda-bindings")
@@ -65,6 +65,13 @@ def cubin_of(folder: Path) -> Path:
 
 def change(path: Path, **fields: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | fields))
+
+
+def change_entry(path: Path, **fields: Any) -> None:
+    """Change an entry and its checksum, which has no key."""
+    (entry,) = json.loads(path.read_text())["kernels"]
+    row = {name: value for name, value in entry.items() if name != "seal"} | fields
+    change(path, kernels=[row | {"seal": _checksum(row)}])
 
 
 def never(*_: Any) -> Any:
@@ -165,6 +172,8 @@ DAMAGES: dict[str, Any] = {
     "no entries": lambda folder: change(manifest_of(folder), kernels={}),
     "an entry that is none": lambda folder: change(manifest_of(folder), kernels=[3]),
     "an empty entry": lambda folder: change(manifest_of(folder), kernels=[{}]),
+    "a trace key that is a list": lambda folder: change_entry(manifest_of(folder), trace=[1]),
+    "a digest that is a number": lambda folder: change_entry(manifest_of(folder), text=5),
     "no folder": lambda folder: (folder / ARCH).rename(folder / "other"),
     "code for others to write": lambda folder: open_to_others(cubin_of(folder)),
     "a manifest for others to write": lambda folder: open_to_others(manifest_of(folder)),

@@ -207,6 +207,51 @@ def test_a_file_that_ends_anywhere_is_not_placed() -> None:
         assert arrange(code[:length], "main") is None
 
 
+def test_a_relocation_across_the_end_of_its_section_is_not_placed() -> None:
+    """The word would reach into the section behind it."""
+    code = llvm_jit.compile_to_object(READS)
+    table, count = struct.unpack_from("<Q", code, 40)[0], struct.unpack_from("<H", code, 60)[0]
+    sections = [struct.unpack_from("<IIQQQQIIQQ", code, table + 64 * i) for i in range(count)]
+    records = [(s[4], sections[s[7]][5]) for s in sections if s[1] == 4 and sections[s[7]][2] & 4]
+    assert records
+    for record, size in records:
+        for offset in (*range(size - 3, size + 1), 1 << 63):
+            damaged = bytearray(code)
+            struct.pack_into("<Q", damaged, record, offset)
+            assert arrange(bytes(damaged), "main") is None
+
+
+_KIND, _FLAGS, _ALIGNMENT = (4, "I"), (8, "Q"), (48, "Q")
+"""Fields of a section's header: offset and type."""
+
+
+@pytest.mark.parametrize(
+    ("of_kind", "field", "value"),
+    [
+        pytest.param(1, _KIND, 8, id="memory without contents"),
+        pytest.param(1, _FLAGS, 1 << 10 | 2, id="memory of threads"),
+        pytest.param(1, _ALIGNMENT, 2 * mmap.PAGESIZE, id="alignment above a page"),
+        pytest.param(4, _KIND, 9, id="relocations without addends"),
+    ],
+)
+def test_sections_that_need_a_linker_are_left_to_it(
+    of_kind: int, field: tuple[int, str], value: int
+) -> None:
+    """Each section of a kind that is in memory, or has relocations of one that is, in turn."""
+    code = llvm_jit.compile_to_object(READS)
+    table, count = struct.unpack_from("<Q", code, 40)[0], struct.unpack_from("<H", code, 60)[0]
+    sections = [struct.unpack_from("<IIQQQQIIQQ", code, table + 64 * i) for i in range(count)]
+    changed = 0
+    for index, (_, kind, flags, _, _, size, _, info, _, _) in enumerate(sections):
+        in_memory = flags & 2 if kind == 1 else sections[info][2] & 2 if kind == 4 else True
+        if kind == of_kind and size and in_memory:
+            damaged, (offset, form) = bytearray(code), field
+            struct.pack_into(f"<{form}", damaged, table + 64 * index + offset, value)
+            assert arrange(bytes(damaged), "main") is None
+            changed += 1
+    assert changed
+
+
 def test_relocations_of_any_kind_and_place_raise_nothing() -> None:
     """All records of relocations and symbols with random fields."""
     code, choice = llvm_jit.compile_to_object(READS), random.Random(2)

@@ -80,13 +80,17 @@ ENCODINGS = {
     "number": (_PREL32, 0x55555555, -0x1000, 0xFFFFF000),
 }
 
+IMMEDIATES = {_CALL: 0x3FFFFFF, _JUMP: 0x3FFFFFF, _PAGE: 0x60FFFFE0, _PREL32: 0xFFFFFFFF}
+"""The bits of an instruction that hold its immediate, by relocation; bits 10 to 21 for others."""
+
 
 @pytest.mark.parametrize("name", ENCODINGS)
 def test_relocated_instructions_are_those_of_an_assembler(name: str) -> None:
     relocation, word, distance, expected = ENCODINGS[name]
     assert relocated(relocation, word, 0, _TEXT + distance) == expected
     # A symbol elsewhere in the section, and an immediate that the word had before.
-    assert relocated(relocation, expected, 0x340, _TEXT + distance - 0x340) == expected
+    word |= IMMEDIATES.get(relocation, 0x3FFC00)
+    assert relocated(relocation, word, 0x340, _TEXT + distance - 0x340) == expected
 
 
 @pytest.mark.parametrize(

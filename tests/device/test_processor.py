@@ -64,6 +64,28 @@ def test_llvm_is_queried_once_per_cpu_and_release(
     assert len(asked) == 3
 
 
+def test_llvm_is_queried_once_per_arm_cpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[str]
+) -> None:
+    cache, path = CompileCache(tmp_path / "cache"), tmp_path / "cpuinfo"
+    monkeypatch.setattr(processor, "_DESCRIPTION", str(path))
+    text = (
+        "processor\t: 0\nBogoMIPS\t: 50.00\nFeatures\t: fp asimd aes\nCPU implementer\t: 0x41\n"
+        "CPU architecture: 8\nCPU variant\t: 0x3\nCPU part\t: 0xd0c\nCPU revision\t: 1\n"
+    )
+    changes = [
+        ("", ""),
+        ("50.00", "243.75"),
+        ("0xd0c", "0xd40"),
+        ("aes", "aes sve"),
+        ("0x41", "0x61"),
+    ]
+    for count, (old, new) in zip((1, 1, 2, 3, 4), changes, strict=True):
+        path.write_text(text.replace(old, new))
+        assert [processor_through(cache) for _ in range(2)] == [SAID, SAID]
+        assert len(asked) == count
+
+
 @pytest.mark.parametrize("text", [None, "", "processor : 0\n", "\xff\xfe"])
 def test_llvm_is_queried_if_cpuinfo_is_insufficient(
     text: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, asked: list[str]

@@ -230,7 +230,7 @@ def is_in_subgroup(device: AnyDevice, curve: EdwardsCurve, points: Words) -> NDA
     order = np.frombuffer(curve.fr.value.to_bytes(curve.fr.bytes, "little"), "<u4")
     product = multiply(device, curve, points, order.astype(np.uint32)[None])
     neutral = from_edwards_points(curve, [(0, 1)])
-    is_neutral = (product == neutral).reshape(len(points), -1).all(axis=1)
+    is_neutral = (product == neutral).all(axis=(1, 2))
     result: NDArray[np.bool_] = is_on_curve(device, curve, points) & is_neutral
     return result
 

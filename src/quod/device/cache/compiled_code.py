@@ -68,7 +68,7 @@ class CompiledCode:
         try:
             metadata = json.loads(data[_LENGTH.size : start])
             uses = uses_of(metadata)
-        except (TypeError, RecursionError) as error:  # valid JSON of another form
+        except (AttributeError, TypeError, RecursionError) as error:  # valid JSON of another form
             raise ValueError("not a kernel's metadata") from error
         facts = KernelFacts(
             uses,

@@ -104,6 +104,8 @@ class Entry:
                 raise ValueError(f"an entry of {MANIFEST} does not match its checksum")
             if not _HEX.fullmatch(row["text"]):
                 raise ValueError(f"an entry of {MANIFEST} has no SHA-256 digest of its PTX")
+            if not isinstance(row["trace"], str | None):
+                raise ValueError(f"an entry of {MANIFEST} has a trace key that is no text")
             facts = KernelFacts(
                 uses_of(row), row["shared_bytes"], row["entry"], row["dynamic_shared_bytes"],
                 row["text"],
