@@ -11,6 +11,7 @@ from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu.device import CpuDevice
 from quod.errors import InputError
 from quod.groth16 import ProvingKey
+from quod.groth16.gpu import warm_up
 from quod.groth16.gpu.warm_up import prepare_host
 from quod.groth16.points import multiples
 from quod.msm.gpu.layout import GpuMsmPlan
@@ -29,6 +30,7 @@ def test_warm_up_compiles_host_kernels(
     key = ProvingKey.from_zkey(files.zkey, device=CpuDevice())
     host = CpuDevice(threads=1)
     monkeypatch.setattr(finish, "_host", lambda: host)
+    monkeypatch.setattr(warm_up, "_THREADS", 1)
     prepared = prepare_host(key)
     prepared.begin(lambda: None).result()
 

@@ -12,13 +12,17 @@ from typing import Protocol
 
 from quod.curve.array import Point
 from quod.curve.group import Group
-from quod.device.protocol import AnyDevice
+from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.runtime.background import Background
 from quod.errors import QuodError
 from quod.groth16.points import multiples
 from quod.groth16.proof import Proof
 from quod.groth16.verifier import VerifyingKey
+from quod.groth16.warm_up import compile_checks
 from quod.msm.gpu.reduce.finish import compile_for
+
+# Most kernels compile in processes of their own (`device/cpu/compile_pool.py`).
+_THREADS = 3
 
 
 class Key(Protocol):
@@ -53,12 +57,14 @@ def prepare_host(key: Key) -> Background:
             Proof(key.curve, verifying_key.alpha_g1, verifying_key.beta_g2, verifying_key.alpha_g1),
         )
 
-    background = Background("quod-host", 1)
+    background = Background("quod-host", _THREADS)
     for task in (
-        lambda: multiply(g1), lambda: multiply(g2),
-        lambda: compile_for(g2, "weierstrass"), lambda: compile_for(g1, "weierstrass"), verify,
+        lambda: compile_for(g2, "weierstrass"), lambda: multiply(g2), verify,
+        lambda: compile_for(g1, "weierstrass"), lambda: multiply(g1),
     ):  # fmt: skip
         background.begin(_ignore_errors(task))
+    if in_host_memory(key.host):
+        compile_checks(key.host, key.curve, key.groups)
     return background
 
 
