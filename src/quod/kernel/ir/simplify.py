@@ -18,26 +18,27 @@ def fold(
 
     Identities apply to integers and bools; ops on floats are folded only if all are constant.
     """
-    if not operands:
+    numbers = [operand.constant for operand in operands]
+    if name == "select" and operands[1] is operands[2]:
+        return operands[1]
+    if numbers.count(None) == len(numbers):
         return None
     definition = OPS[name]
     evaluate = definition.evaluate
-    is_constant = operands[0].constant is not None
-    if (
-        is_constant
-        and evaluate is not None
-        and all(value.constant is not None for value in operands)
-    ):
-        arrays = [np.array([value.constant], NUMPY_TYPES[value.type]) for value in operands]
+    if evaluate is not None and None not in numbers:
+        arrays = [
+            np.array([number], NUMPY_TYPES[operand.type])
+            for number, operand in zip(numbers, operands, strict=True)
+        ]
         with np.errstate(all="ignore"):
             result = evaluate(*arrays)
         assert isinstance(result, np.ndarray)
         return builder.constant(result[0].item(), result_types[0])
     if name == "select":
         condition, a, b = operands
-        if condition.constant is not None:
-            return a if condition.constant else b
-        return a if a is b else None
+        if condition.constant is None:
+            return None
+        return a if condition.constant else b
     if len(operands) != 2 or operands[0].type.kind not in ("unsigned", "signed", "bool"):
         return None
     a, b = operands
