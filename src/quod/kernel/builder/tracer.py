@@ -103,7 +103,9 @@ class Tracer:
             attributes must determine the types of its results.
         """
         if shared:
-            key = (name, *map(id, operands), *(attributes.items() if attributes else ()))
+            key: Hashable = (name, *map(id, operands))
+            if attributes:
+                key = (key, *attributes.items())
             results = self._shared.get(key)
             if results is not None:
                 return results

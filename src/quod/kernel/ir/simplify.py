@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -39,17 +40,28 @@ def fold(
         if condition.constant is None:
             return None
         return a if condition.constant else b
-    if len(operands) != 2 or operands[0].type.kind not in ("unsigned", "signed", "bool"):
+    if len(operands) != 2:
         return None
     a, b = operands
     if definition.commutative and a.constant is not None:
         a, b = b, a
-    number = b.constant
-    if number is None:
+    if b.constant is None:
         return None
-    # Compare modulo 2**bits: -1 stands for all ones.
-    mask = (1 << b.type.bits) - 1
-    for constant, value in ((definition.identity, a), (definition.absorber, b)):
-        if constant is not None and (int(number) ^ constant) & mask == 0:
-            return value
-    return None
+    is_identity = _neutral_operands(name, b.type).get(b.constant)
+    if is_identity is None:
+        return None
+    return a if is_identity else b
+
+
+@cache
+def _neutral_operands(name: str, type_: Type) -> dict[int | float, bool]:
+    """Return the op's identity (True) and absorber (False) as numbers of a type, if it has them."""
+    if type_.kind not in ("unsigned", "signed", "bool"):
+        return {}
+    row, low = OPS[name], -(1 << (type_.bits - 1)) if type_.kind == "signed" else 0
+    pairs = ((row.absorber, False), (row.identity, True))
+    return {
+        (number - low) % (1 << type_.bits) + low: is_identity
+        for number, is_identity in pairs
+        if number is not None
+    }
