@@ -308,5 +308,5 @@ def test_every_op_has_documentation() -> None:
 )
 def test_wrong_operands(name: str, operand_types: list[Type], message: str) -> None:
     with pytest.raises(TypeError) as caught:
-        OPS[name].infer(operand_types)
+        OPS[name].infer(tuple(operand_types))
     assert str(caught.value) == message

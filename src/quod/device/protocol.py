@@ -195,6 +195,15 @@ def lanes_for(device: AnyDevice, count: int) -> int:
     return device.lanes
 
 
+def word_lanes(device: AnyDevice, bits: int) -> int:
+    """Return the number of lanes of a workgroup on a CPU, for field elements of one word.
+
+    bits: the length of the modulus.
+    Eight words of 64 bits are two vectors of AVX2, which take twice as long to compile as one.
+    """
+    return device.lanes if bits > 32 and device.lanes == 4 else 8
+
+
 class OpenedDevice:
     """The base class of devices: context management, `repr` and default methods."""
 

@@ -79,11 +79,14 @@ class AssertionFailure(InterpreterError):
 
 
 def current_location() -> Location:
-    """Return the innermost source line outside the kernel package."""
-    frame = sys._getframe(1)
-    while frame.f_back is not None and _is_inside(frame.f_code.co_filename):
+    """Return the innermost source line outside the kernel package.
+
+    Only functions of the kernel package call this function.
+    """
+    frame = sys._getframe(2)
+    while frame.f_back is not None and _inside[frame.f_code.co_filename]:
         frame = frame.f_back
-    return Location(frame.f_code.co_filename, frame.f_lineno)
+    return _line_of(frame.f_code.co_filename, frame.f_lineno)
 
 
 def user_location() -> Location:
@@ -94,7 +97,7 @@ def user_location() -> Location:
     frame = user_frame = sys._getframe(1)
     while frame.f_back is not None:
         code = frame.f_code
-        if not _is_inside(code.co_filename):
+        if not _inside[code.co_filename]:
             user_frame = frame
             if not is_library(code.co_filename):
                 break
@@ -106,9 +109,18 @@ def user_location() -> Location:
 
 def is_library(file: str) -> bool:
     """Return whether a file belongs to the kernel, field or curve packages, not to user code."""
-    return _is_inside(file) or file.startswith(_LIBRARIES)
+    return _inside[file] or file.startswith(_LIBRARIES)
 
 
-@functools.cache
-def _is_inside(file: str) -> bool:
-    return file.startswith(_PACKAGE) and file != _EXAMPLES
+class _InsidePackage(dict[str, bool]):
+    """Per file, whether it belongs to the kernel package; each op asks for several files."""
+
+    def __missing__(self, file: str) -> bool:
+        inside = self[file] = file.startswith(_PACKAGE) and file != _EXAMPLES
+        return inside
+
+
+_inside = _InsidePackage()
+
+# Shared, as most lines record many ops.
+_line_of = functools.cache(Location)

@@ -7,6 +7,7 @@ from typing import Any
 
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.memory.buffer import Buffer
+from quod.device.protocol import word_lanes
 from quod.device.runtime.stream import RecordingStream
 from quod.errors import InputError
 from quod.field.spec import FieldSpec
@@ -38,7 +39,6 @@ _OCCUPANCY = 1.0
 _LONG_FIELD_OCCUPANCY = 0.25
 _UNROLLED_INPUTS = 2
 _GROUPS_PER_THREAD = 8
-_SHORT_FIELD_LANES = 8
 # The number of workgroups, each with its own sumcheck, that should fit into the shared memory of a
 # multiprocessor, if the GPU has more shared memory than the minimum.
 _GROUPS_PER_MULTIPROCESSOR = 6
@@ -179,7 +179,7 @@ class SumcheckPlan:
         if not self.device.host_memory:
             return _LANES
         if self.field.modulus.bits <= 64:
-            return _SHORT_FIELD_LANES  # every CPU has vectors of words
+            return word_lanes(self.device, self.field.modulus.bits)
         lanes = min(_LANES, self.device.lanes)
         return 1 << (lanes.bit_length() - 1)
 

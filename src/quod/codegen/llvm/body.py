@@ -20,10 +20,27 @@ class SpecialisedFunction(NamedTuple):
     """A device function emitted for one pattern of varying arguments.
 
     varying_results: whether each result is a vector.
+    convention: the calling convention.
+    arguments: the types of the arguments.
+    passed, returned: the types in which the mask with the arguments, and the results, are passed.
     """
 
     symbol: str
     varying_results: tuple[bool, ...]
+    convention: str
+    arguments: Sequence[str]
+    passed: Sequence[str]
+    returned: Sequence[str]
+
+
+class _OperandTexts(dict[Value, str]):
+    """The operand texts of values; those of constants are added at their first use."""
+
+    def __missing__(self, value: Value) -> str:
+        if value.constant is None:
+            raise KeyError(value)
+        text = self[value] = constant_text(value.constant, value.type)
+        return text
 
 
 class Module(Protocol):
@@ -61,12 +78,6 @@ class Module(Protocol):
     def struct(self, names: Sequence[str]) -> str:
         """Return the type of results of these types."""
 
-    def convention(self, *signature: Sequence[str]) -> str:
-        """Return the calling convention for parameter and result types, as from `passed`."""
-
-    def mask_type(self, masked: bool) -> list[str]:
-        """Return the type of the mask parameter as a list, empty for functions without a mask."""
-
 
 class BodyEmitter:
     """The body of one LLVM function, emitted by a table of rules."""
@@ -75,7 +86,8 @@ class BodyEmitter:
         self.module = module
         self.lanes = module.lanes
         self.uniformity = uniformity
-        self.names: dict[Value, str] = {}
+        self._varying = uniformity.varying
+        self.names: dict[Value, str] = _OperandTexts()
         self.mask: str | None = None
         self.prefix_masks: dict[str, str] = {}
         """Masks of loops whose active lanes are a prefix of the lanes, if no index wraps around.
@@ -124,7 +136,7 @@ class BodyEmitter:
         """Append an instruction; return the name of its result."""
         name = f"%v{self._count}"
         self._count += 1
-        self.line(f"{name} = {text}")
+        self._lines.append(f"  {name} = {text}")
         return name
 
     def reserve(self) -> str:
@@ -158,16 +170,20 @@ class BodyEmitter:
     # --- values
 
     def is_varying(self, value: Value) -> bool:
-        return value in self.uniformity.varying
+        return value in self._varying
+
+    def are_varying(self, values: Sequence[Value]) -> bool:
+        """Return whether any of the values varies."""
+        return not self._varying.isdisjoint(values)
 
     def vector(self, scalar: str) -> str:
         """Return the LLVM type of one scalar per lane; the scalar type itself with one lane."""
         return f"<{self.lanes} x {scalar}>" if self.lanes > 1 else scalar
 
     def type_of(self, value: Value, *, varying: bool | None = None) -> str:
-        name = scalar_name(value.type)
         if varying is None:
-            varying = value in self.uniformity.varying
+            varying = value in self._varying
+        name = scalar_name(value.type)
         return self.vector(name) if varying else name
 
     def get(self, value: Value, *, varying: bool | None = None) -> str:
@@ -175,15 +191,7 @@ class BodyEmitter:
 
         varying: splat a uniform value.
         """
-        if varying is None:
-            varying = value in self.uniformity.varying
-        number = value.constant
-        if number is not None:
-            text = constant_text(number, value.type)
-            if varying and self.lanes > 1:
-                return f"splat ({scalar_name(value.type)} {text})"
-            return text
-        if varying and self.lanes > 1 and not self.is_varying(value):
+        if varying and self.lanes > 1 and value not in self._varying:
             return self._splat(value)
         return self.names[value]
 
@@ -191,8 +199,11 @@ class BodyEmitter:
         for splats in reversed(self._splats):
             if value in splats:
                 return splats[value]
-        name = self.splat_text(self.names[value], scalar_name(value.type))
-        self._splats[-1][value] = name
+        scalar, operand = scalar_name(value.type), self.names[value]
+        if value.constant is not None:
+            text = self._splats[0][value] = f"splat ({scalar} {operand})"
+            return text
+        name = self._splats[-1][value] = self.splat_text(operand, scalar)
         return name
 
     @property
@@ -236,35 +247,27 @@ class BodyEmitter:
         if any(varying) and not function.inline and not needs_mask:
             # One copy for all calls, as LLVM takes long for products: uniform operands are splat.
             varying = (True,) * len(varying)
-        masked = self.mask is not None and needs_mask
-        specialised = self.module.function(function, varying, masked)
-        operand_types = [
-            self.type_of(operand, varying=varies)
-            for operand, varies in zip(op.operands, varying, strict=True)
-        ]
-        passed = self.module.passed([*self.module.mask_type(masked), *operand_types])
-        values = [] if self.mask is None or not masked else [self.mask]
+        mask = self.mask if needs_mask else None
+        callee = self.module.function(function, varying, mask is not None)
+        values = [] if mask is None else [mask]
         for operand, varies, type_, wide in zip(
-            op.operands, varying, operand_types, passed[len(values) :], strict=True
+            op.operands, varying, callee.arguments, callee.passed[len(values) :], strict=True
         ):
             value = self.get(operand, varying=varies)
             values.append(value if wide == type_ else self.fresh(f"zext {type_} {value} to {wide}"))
-        parts = [*map(" ".join, zip(passed, values, strict=True))]
+        parts = [*map(" ".join, zip(callee.passed, values, strict=True))]
         arguments = ", ".join(self.module.with_unused_registers(parts, "poison"))
-        varying_results = specialised.varying_results
-        inner = self.types_of(op.results, varying_results)
-        return_type = self.module.struct(inner)
-        convention = self.module.convention(passed, inner)
-        call = f"call {convention} {return_type} {specialised.symbol}({arguments})"
+        return_type = self.module.struct(callee.returned)
+        call = f"call {callee.convention} {return_type} {callee.symbol}({arguments})"
         if not op.results:
             self.line(call)
             return
         returned = self.fresh(call)
         for index, (result, varies, wide) in enumerate(
-            zip(op.results, varying_results, inner, strict=True)
+            zip(op.results, callee.varying_results, callee.returned, strict=True)
         ):
             value = returned
-            if len(inner) > 1:
+            if len(callee.returned) > 1:
                 value = self.fresh(f"extractvalue {return_type} {returned}, {index}")
             type_ = self.type_of(result, varying=varies)
             if wide != type_:
@@ -273,17 +276,9 @@ class BodyEmitter:
                 value = self.fresh(f"extractelement {type_} {value}, i64 0")
             self.names[result] = value
 
-    def types_of(
-        self, results: Sequence[Value], varying: Sequence[bool] | None = None
-    ) -> list[str]:
-        """Return the types in which results are returned.
-
-        varying: whether each result is a vector, by default as in this body.
-        """
-        if varying is None:
-            varying = tuple(map(self.is_varying, results))
-        pairs = zip(results, varying, strict=True)
-        return self.module.passed([self.type_of(value, varying=varies) for value, varies in pairs])
+    def types_of(self, results: Sequence[Value]) -> list[str]:
+        """Return the types in which results are returned."""
+        return self.module.passed([self.type_of(value) for value in results])
 
     def return_type(self, results: Sequence[Value]) -> str:
         return self.module.struct(self.types_of(results))

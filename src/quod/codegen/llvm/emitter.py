@@ -85,7 +85,8 @@ class ModuleEmitter:
         self.kernel = kernel
         self.is_x86 = triple.startswith("x86_64")
         self.lanes = kernel.workgroup_size
-        self.one_subgroup = self.lanes <= kernel.subgroup_size
+        one_subgroup = self.lanes <= kernel.subgroup_size
+        self._uniformity = Uniformity((), trust_loads=True, one_subgroup=one_subgroup)
         self.ifma = machine.has(Capability.IFMA52) and self.lanes == 8
         self._few_registers = machine.has(Capability.WORD_PRODUCTS)
         self._declarations: dict[str, None] = {}
@@ -144,19 +145,15 @@ class ModuleEmitter:
     def _emit_function(
         self, function: Function, varying: tuple[bool, ...], masked: bool
     ) -> SpecialisedFunction:
-        arguments = function.block.arguments
-        uniformity = Uniformity(
-            [a for a, differs in zip(arguments, varying, strict=True) if differs],
-            trust_loads=True,
-            one_subgroup=self.one_subgroup,
-        )  # fmt: skip
+        arguments, uniformity = function.block.arguments, self._uniformity
         if self.lanes > 1:
-            uniformity.visit(function.block)
+            uniformity = uniformity.of_function(function, varying)
         body = BodyEmitter(self, RULES, uniformity)
         body.interleaved = self._interleaved(function.block)
         body.strides.carry(arguments)
         argument_types = [body.type_of(argument) for argument in arguments]
-        passed, names = self.passed([*self.mask_type(masked), *argument_types]), []
+        mask_type = [body.vector("i1")] if masked else []
+        passed, names = self.passed([*mask_type, *argument_types]), []
         if masked:
             body.mask = "%mask"
             names.append(body.mask)
@@ -171,16 +168,19 @@ class ModuleEmitter:
         varying_results = tuple(map(body.is_varying, results))
         body.emit_return(results, body.emit_block(function.block, varying_results))
         kind = "alwaysinline" if function.inline else "noinline"
-        convention = self.convention(passed, body.types_of(results))
+        returned = body.types_of(results)
+        convention = self.convention(passed, returned)
         named = map(" ".join, zip(passed, names, strict=True))
         parameters = ", ".join(self.with_unused_registers([*named], "%unused{}"))
         symbol = self._symbol(function.name)
         self._bodies.append(
-            f"define internal {convention} {body.return_type(results)} {symbol}"
+            f"define internal {convention} {self.struct(returned)} {symbol}"
             f"({parameters}) {kind} nounwind {_ATTRIBUTES} {{\nentry:\n"
             f"{body.text()}\n}}"
         )
-        return SpecialisedFunction(symbol, varying_results)
+        return SpecialisedFunction(
+            symbol, varying_results, convention, argument_types, passed, returned
+        )
 
     def passed(self, names: Sequence[str]) -> list[str]:
         """Return the types in which values of given types are passed and returned.
@@ -240,19 +240,14 @@ class ModuleEmitter:
         masks = any(is_callee_saved and _MASK.fullmatch(name) for name, is_callee_saved in pairs)
         return "fastcc" if masks else "x86_regcallcc"
 
-    def mask_type(self, masked: bool) -> list[str]:
-        """Return the type of the mask parameter as a list, empty for functions without a mask."""
-        return [f"<{self.lanes} x i1>"] if masked else []
-
     def _interleaved(self, block: Block) -> Collection[Value]:
         return interleaved_arrays(block) if self.lanes > 1 else ()
 
     def _entry(self) -> str:
         kernel = self.kernel
-        uniformity = Uniformity((), trust_loads=True, one_subgroup=self.one_subgroup)
         if self.lanes > 1:
-            uniformity.visit(kernel.block)
-        body = BodyEmitter(self, RULES, uniformity)
+            self._uniformity.visit(kernel.block)
+        body = BodyEmitter(self, RULES, self._uniformity)
         prologue = []
         for index, argument in enumerate(kernel.block.arguments):
             name = scalar_name(argument.type)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from quod.codegen.llvm.body import BodyEmitter, Rule
 from quod.codegen.llvm.types import mangled
 from quod.kernel.ir.nodes import Op
@@ -67,7 +69,7 @@ def _carry(operation: str, *, multiply: str = "", carry_in: bool, carry_out: boo
     """Make a rule for a link of a carry chain, which becomes an add or adc instruction."""
 
     def rule(body: BodyEmitter, op: Op) -> None:
-        varying = any(body.is_varying(result) for result in op.results)
+        varying = body.are_varying(op.results)
         type_ = body.type_of(op.results[0], varying=varying)
         boolean = body.vector("i1") if varying else "i1"
         operands = [body.get(operand, varying=varying) for operand in op.operands]
@@ -106,18 +108,24 @@ def _link(body: BodyEmitter, op: Op, operation: str, a: str, b: str, carry: str)
     type_ = body.type_of(op.results[0])
     if operation == "add" and a == "0" and "0" in (b, carry):
         total = body.fresh(f"zext i8 {carry} to {type_}") if b == "0" else b
-        names = [total, "0"]
+        carry_out = "0"
     else:
-        link = "addcarry" if operation == "add" else "subborrow"
-        name = f"@llvm.x86.{link}.{type_[1:]}"
-        pair = f"{{ i8, {type_} }}"
+        pair, name = _link_intrinsic(operation, type_)
         body.module.declare(f"{pair} {name}(i8, {type_}, {type_})")
         result_pair = body.fresh(f"call {pair} {name}(i8 {carry}, {type_} {a}, {type_} {b})")
-        names = [
-            body.fresh(f"extractvalue {pair} {result_pair}, {1 - index}")
-            for index in range(len(op.results))
-        ]
-    body.names.update(zip(op.results, names, strict=False))
+        total = body.fresh(f"extractvalue {pair} {result_pair}, 1")
+        if len(op.results) > 1:
+            carry_out = body.fresh(f"extractvalue {pair} {result_pair}, 0")
+    body.names[op.results[0]] = total
+    if len(op.results) > 1:
+        body.names[op.results[1]] = carry_out
+
+
+@cache
+def _link_intrinsic(operation: str, type_: str) -> tuple[str, str]:
+    """Return the result type and the name of x86's intrinsic for a link."""
+    link = "addcarry" if operation == "add" else "subborrow"
+    return f"{{ i8, {type_} }}", f"@llvm.x86.{link}.{type_[1:]}"
 
 
 def _overflow(

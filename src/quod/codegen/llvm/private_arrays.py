@@ -17,9 +17,9 @@ from quod.kernel.ir.value import Value
 
 def interleaved_arrays(block: Block) -> Collection[Value]:
     """Return the pointers of private arrays that only loads and stores of a block use."""
-    ops = list(walk(block))
-    pointers = {op.results[0] for op in ops if op.definition.declares == "private"}
-    for op in ops if pointers else ():
+    # Arrays are declared outside of nested regions.
+    pointers = {op.results[0] for op in block.ops if op.definition.declares == "private"}
+    for op in walk(block) if pointers else ():
         is_plain = op.definition.access not in (None, "atomic", "copy")
         pointers.difference_update(op.operands[1:] if is_plain else op.operands)
     return pointers

@@ -15,11 +15,13 @@ def _kind(op: Op) -> str:
 
 def _binary(instruction: dict[str, str]) -> Rule:
     def rule(body: BodyEmitter, op: Op) -> None:
-        (result,) = op.results
+        (result,), (a, b) = op.results, op.operands
         varying = body.is_varying(result)
-        a, b = (body.get(operand, varying=varying) for operand in op.operands)
-        operand_type = body.type_of(op.operands[0], varying=varying)
-        body.names[result] = body.fresh(f"{instruction[_kind(op)]} {operand_type} {a}, {b}")
+        left, right = body.get(a, varying=varying), body.get(b, varying=varying)
+        operand_type = body.type_of(a, varying=varying)
+        body.names[result] = body.fresh(
+            f"{instruction[a.type.kind]} {operand_type} {left}, {right}"
+        )
 
     return rule
 

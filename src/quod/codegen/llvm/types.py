@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from functools import cache
 
 from quod.kernel.ir import types
 from quod.kernel.ir.types import PointerType, Type
@@ -15,6 +16,7 @@ _SCALAR_NAMES = {
 }  # fmt: skip
 
 
+@cache
 def scalar_name(type_: Type) -> str:
     """Return the LLVM name of a scalar type."""
     return "ptr" if isinstance(type_, PointerType) else _SCALAR_NAMES[type_]

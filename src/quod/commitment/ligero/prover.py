@@ -21,7 +21,7 @@ from quod.commitment.rows import add_rows
 from quod.commitment.scheme import Claim, check_table
 from quod.device.memory.budget import bytes_text
 from quod.device.memory.buffer import Buffer
-from quod.device.protocol import AnyDevice
+from quod.device.protocol import AnyDevice, word_lanes
 from quod.device.runtime.recording import Recording
 from quod.device.runtime.sentinel import UNWRITTEN, not_written
 from quod.device.runtime.stream import RecordingStream
@@ -38,7 +38,6 @@ from quod.transcript.labels import Label
 from quod.transcript.messages import ProofWriter
 
 _LANES = 128
-_CPU_LANES = 8
 _MAX_GROUPS = 1 << 15
 _UNROLLED = 4
 # The number of kernel instances that combine rows, if there are as many elements.
@@ -114,7 +113,9 @@ class LigeroCommitter:
 
     @property
     def _lanes(self) -> int:
-        return _CPU_LANES if self._device.host_memory else _LANES
+        if not self._device.host_memory:
+            return _LANES
+        return word_lanes(self._device, self._shape.code.modulus.bits)
 
     @property
     def _parts(self) -> int:

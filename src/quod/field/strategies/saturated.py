@@ -119,9 +119,13 @@ class SaturatedLimbs(PrimeField):
         The total after a row is below the sum of the first factors and p, so during the row it is
         below this sum times the range of a limb.
         """
+        if self._rows_fit(pairs):
+            return pairs
         smaller_first = [(a, b) if a.bound <= b.bound else (b, a) for a, b in pairs]
+        if self._rows_fit(smaller_first):
+            return smaller_first
         reduced = [(self._reduce_below(a, self.p), b) for a, b in smaller_first]
-        return next(filter(self._rows_fit, (pairs, smaller_first, reduced)), None)
+        return reduced if self._rows_fit(reduced) else None
 
     @abstractmethod
     def _rows_fit(self, pairs: Sequence[tuple[Element, Element]]) -> bool:

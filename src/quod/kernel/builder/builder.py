@@ -56,6 +56,17 @@ def _converted(number: int | float | bool, type_: Type) -> int | float | bool:
     return rounded
 
 
+def _not_emitted(name: object, operands: object) -> TraceError:
+    """Return the error for an op that `emit` does not record."""
+    if type(name) is not str or not isinstance(operands, (tuple, list)):
+        return TraceError("emit takes the name of an op and a tuple of its operands")
+    if name not in OPS:
+        close = nearest(name, OPS)
+        hint = f"did you mean {close}?" if close else "docs/kernel-ops.md lists them"
+        return TraceError(f"there is no op {name}; {hint}")
+    return TraceError(f"{name} has a method of its own on the builder; it is not emitted")
+
+
 _DECLARING = {row.declares: name for name, row in OPS.items() if row.declares}
 """The op that declares an array, by memory space."""
 
@@ -81,29 +92,27 @@ class Builder(ValueBuilder):
 
     def emit_many(self, name: str, operands: Sequence[Value]) -> tuple[Value, ...]:
         """Record an op with any number of results; pure ops are folded and shared."""
-        if type(name) is not str or not isinstance(operands, (tuple, list)):
-            raise TraceError("emit takes the name of an op and a tuple of its operands")
-        definition = OPS.get(name)
-        if definition is None:
-            close = nearest(name, OPS)
-            hint = f"did you mean {close}?" if close else "docs/kernel-ops.md lists them"
-            raise TraceError(f"there is no op {name}; {hint}")
-        if definition.special:
-            raise TraceError(f"{name} has a method of its own on the builder; it is not emitted")
+        definition = OPS.get(name) if type(name) is str else None
+        if definition is None or definition.special or not isinstance(operands, (tuple, list)):
+            raise _not_emitted(name, operands)
+        operand_types, has_constants = [], False
         for operand in operands:
-            if getattr(operand, "builder", None) is not self:
+            if not isinstance(operand, Value) or operand.builder is not self:
                 check_value(operand, name)
                 raise TraceError(f"an operand of {name} belongs to another kernel")
+            operand_types.append(operand.type)
+            has_constants = has_constants or operand.constant is not None
         try:
-            result_types = definition.infer([operand.type for operand in operands])
+            result_types = definition.infer(tuple(operand_types))
         except TypeError as error:
             raise TraceError(f"{error}; convert one with value.cast(type)") from None
         if not definition.pure:
             return self._tracer.record(name, operands, result_types)
-        folded = fold(self, name, operands, result_types)
-        if folded is not None:
-            return (folded,)
-        return self._tracer.record_pure(name, operands, result_types)
+        if has_constants or name == "select":
+            folded = fold(self, name, operands, result_types)
+            if folded is not None:
+                return (folded,)
+        return self._tracer.record(name, operands, result_types, shared=True)
 
     def operand(self, item: Operand, type_: Type) -> Value:
         """Return `item` if it is a value, else a constant of the given type."""
@@ -116,6 +125,10 @@ class Builder(ValueBuilder):
 
         Floats are rounded to the type; integers must be representable exactly.
         """
+        if type(number) is int and isinstance(type_, Type):
+            constant = self._tracer.integer(number, type_)
+            if constant is not None:
+                return constant
         if isinstance(number, np.generic):
             number = number.item()
         if not isinstance(number, (bool, int, float)):

@@ -215,9 +215,8 @@ class MemoryBuilder(ABC):
     def pointer_add(self, pointer: Value, index: Operand) -> Value:
         """Return the address `index` elements after a pointer."""
         self._element(pointer, "moved")
-        return self._tracer.record_pure(
-            "pointer_add", (pointer, self._index(index)), (pointer.type,)
-        )[0]
+        operands = (pointer, self._index(index))
+        return self._tracer.record("pointer_add", operands, (pointer.type,), shared=True)[0]
 
     def prefetch(self, pointer: Value, index: Operand, count: int = 1) -> None:
         """Hint that `count` elements from pointer[index] on will be loaded soon."""

@@ -17,7 +17,6 @@ from quod.kernel.ir.value import Value
 Rebuild = Callable[[Sequence[Value]], Any]
 
 
-@runtime_checkable
 class Structured(Protocol):
     """An object made of kernel values.
 
@@ -114,8 +113,10 @@ def flatten(item: Any) -> tuple[list[Value], Hashable, Rebuild]:
 
         flat = [value for values, _, _ in parts for value in values]
         return flat, (kind, tuple(key for _, key, _ in parts)), rebuild
-    if isinstance(item, Structured):
-        return item.flatten()
+    # Much faster than a check of the protocol.
+    if hasattr(item, "flatten"):
+        structured: Structured = item
+        return structured.flatten()
     if isinstance(item, (bool, int, float)):
         raise TraceError(
             f"{item!r} is no kernel value and has no type here; write k.constant({item!r}, type)"

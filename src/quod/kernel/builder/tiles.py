@@ -83,7 +83,7 @@ class TileBuilder(MemoryBuilder):
 
     def cluster_rank(self) -> Value:
         """Return the index of this workgroup in its cluster."""
-        return self._tracer.record_pure("cluster_rank", (), (types.u32,))[0]
+        return self._tracer.record("cluster_rank", (), (types.u32,), shared=True)[0]
 
     def cluster_barrier(self, *, memory: bool = True) -> None:
         """Wait for all instances of the cluster; legal where all of them reach it.

@@ -73,7 +73,10 @@ class Tracer:
         self.location: Location | None = None
         """The location to attribute ops to, if not the line that records them."""
         self._blocks: list[Block] = [self.block]
-        self._known: list[dict[Hashable, tuple[Value, ...]]] = [{}]
+        self._shared: dict[Hashable, tuple[Value, ...]] = {}
+        """The results of the pure ops and constants in scope, by op and operands."""
+        self._keys: list[list[Hashable]] = [[]]
+        """The keys of `_shared` that each open region has added."""
         self._traced: dict[Hashable, tuple[Function, Rebuild]] = {}
         self._names: dict[str, int] = {}
         self._tracing: list[Hashable] = []
@@ -91,43 +94,50 @@ class Tracer:
         attributes: dict[str, Any] | None = None,
         regions: tuple[Block, ...] = (),
         location: Location | None = None,
+        *,
+        shared: bool = False,
     ) -> tuple[Value, ...]:
-        """Append an op unchanged; return its results, new values."""
+        """Append an op; return its results.
+
+        shared: reuse the results of an equal op in scope. The op must be pure, and its operands and
+            attributes must determine the types of its results.
+        """
+        if shared:
+            key: Hashable = (name, *map(id, operands))
+            if attributes:
+                key = (key, *attributes.items())
+            results = self._shared.get(key)
+            if results is not None:
+                return results
         op = Op(
             name, tuple(operands), (), attributes or {}, regions,
             location or self.location or self.locate(),
         )  # fmt: skip
         builder = self.builder
-        op.results = tuple([Value(type_, builder, op) for type_ in result_types])
+        op.results = results = tuple([Value(type_, builder, op) for type_ in result_types])
         self._blocks[-1].ops.append(op)
-        return op.results
-
-    def record_pure(
-        self,
-        name: str,
-        operands: Sequence[Value],
-        result_types: Sequence[Type],
-        attributes: dict[str, Any] | None = None,
-    ) -> tuple[Value, ...]:
-        """Append a pure op, or reuse the results of an equal op in scope."""
-        extra = tuple(attributes.items()) if attributes else ()
-        key = (name, tuple(map(id, operands)), extra, result_types[0])
-        for results_by_key in reversed(self._known):
-            if key in results_by_key:
-                return results_by_key[key]
-        results = self.record(name, operands, result_types, attributes)
-        self._known[-1][key] = results
+        if shared:
+            self._share(key, results)
         return results
+
+    def _share(self, key: Hashable, results: tuple[Value, ...]) -> None:
+        self._shared[key] = results
+        self._keys[-1].append(key)
+
+    def integer(self, number: int, type_: Type) -> Value | None:
+        """Return the constant of an integer type in scope that equals a number, or None."""
+        results = self._shared.get((number, type_))
+        return None if results is None else results[0]
 
     def constant(self, number: int | float | bool, type_: Type) -> Value:
         """Append a constant, or reuse an equal one in scope; the number must fit the type."""
-        # repr distinguishes -0.0 from 0.0 and 1 from True, which compare equal.
-        key = ("const", repr(number), type_)
-        for results_by_key in reversed(self._known):
-            if key in results_by_key:
-                return results_by_key[key][0]
-        results = self.record("const", (), (type_,), {"value": number})
-        self._known[-1][key] = results
+        # repr distinguishes -0.0 from 0.0, which compare equal.
+        key = (number if type_.is_integer else repr(number), type_)
+        results = self._shared.get(key)
+        if results is None:
+            results = self.record("const", (), (type_,), {"value": number})
+            results[0].constant = number
+            self._share(key, results)
         return results[0]
 
     # --- regions
@@ -136,7 +146,7 @@ class Tracer:
         """Start recording into a new region."""
         block = Block(tuple(Value(type_, self.builder) for type_ in argument_types))
         self._blocks.append(block)
-        self._known.append({})
+        self._keys.append([])
         return block
 
     def close_region(self, values: Sequence[Value], location: Location | None = None) -> None:
@@ -145,13 +155,13 @@ class Tracer:
             if branch.home is self._blocks[-1]:
                 raise branch.one_sided()
         self.record("yield", values, (), location=location)
-        self._blocks.pop()
-        self._known.pop()
+        self.abandon_region()
 
     def abandon_region(self) -> None:
-        """Leave the innermost region after an exception in user code."""
+        """Leave the innermost region, without a yield after an exception in user code."""
         self._blocks.pop()
-        self._known.pop()
+        for key in self._keys.pop():
+            del self._shared[key]
 
     def note_abandoned(self, error: TraceError) -> None:
         """Register the error to raise if the trace continues after a region was abandoned."""
@@ -255,14 +265,14 @@ class Tracer:
 
         Returns the function and a callable that rebuilds its results from values.
         """
-        blocks, results_in_scope = self._blocks, self._known
-        self._blocks, self._known = [], []
+        outside = self._blocks, self._keys, self._shared
+        self._blocks, self._keys, self._shared = [], [], {}
         try:
             block = self.open_region([value.type for value in values])
             results, _, rebuild_results = flatten(body(self.builder, *rebuild(block.arguments)))
             self.close_region(results)
         finally:
-            self._blocks, self._known = blocks, results_in_scope
+            self._blocks, self._keys, self._shared = outside
         unique_name = name if name not in self._names else f"{name}.{self._names[name]}"
         self._names[name] = self._names.get(name, 0) + 1
         function = Function(unique_name, block, _location_of(body), inline)

@@ -96,15 +96,13 @@ class ValueBuilder(TileBuilder):
             if target.kind == "pointer":
                 raise TraceError("cast a pointer to the type of its elements, not to a pointer")
             result = types.pointer(target, value.type.space)
-            return self._tracer.record_pure("pointer_cast", (value,), (result,), {"type": result})[
-                0
-            ]
+            return self._converted("pointer_cast", value, result)
         if target not in types.SCALARS or value.type not in types.SCALARS:
             raise TraceError(f"cannot convert {value.type} to {target}")
         if value.constant is not None:
             array = np.array([value.constant], NUMPY_TYPES[value.type])
             return self.constant(semantics.convert(array, target)[0].item(), target)
-        return self._tracer.record_pure("convert", (value,), (target,), {"type": target})[0]
+        return self._converted("convert", value, target)
 
     def bitcast(self, value: Value, target: Type) -> Value:
         """Reinterpret the bits of a number as another type of the same width."""
@@ -114,7 +112,11 @@ class ValueBuilder(TileBuilder):
             raise TraceError(f"cannot take the bits of {value.type} as {target}")
         if value.type.bits != target.bits:
             raise TraceError(f"{value.type} and {target} differ in width")
-        return self._tracer.record_pure("bitcast", (value,), (target,), {"type": target})[0]
+        return self._converted("bitcast", value, target)
+
+    def _converted(self, name: str, value: Value, target: Type) -> Value:
+        attributes = {"type": target}
+        return self._tracer.record(name, (value,), (target,), attributes, shared=True)[0]
 
     # --- floats
 

@@ -25,8 +25,8 @@ class Function:
         self.inline = inline
 
     @property
-    def result_types(self) -> list[Type]:
-        return [value.type for value in self.block.yielded]
+    def result_types(self) -> tuple[Type, ...]:
+        return tuple([value.type for value in self.block.yielded])
 
 
 class Kernel:

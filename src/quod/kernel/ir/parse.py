@@ -211,7 +211,7 @@ class _Parser:
         arguments = tuple(value for _, value in self._list(")", self._definition))
         self._expect("->")
         self._expect("(")
-        results = self._list(")", self._type)
+        results = tuple(self._list(")", self._type))
         inline = self._accept("inline")
         location = self._location(first_token)
         block = self._block(arguments)
@@ -343,6 +343,9 @@ class _Parser:
             if op.results and op.results[0].type.kind == "float" and type(value) is int:
                 value = float(value)
             op.attributes[key] = value
+            if op.name == "const" and not isinstance(value, str):
+                for result in op.results:
+                    result.constant = value
 
     def _attribute(self) -> tuple[str, Any]:
         name = self._take("word", "an attribute").text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quod.kernel.ir.nodes import Block, Function, Kernel, Op, walk
+from quod.kernel.ir.nodes import Block, Function, Kernel, Op
 from quod.kernel.ir.value import Value
 
 
@@ -13,16 +13,13 @@ def eliminate_dead_code(kernel: Kernel) -> None:
     removed, as it may not terminate.
     """
     elimination = _DeadCodeElimination()
-    for body in (kernel.block, *(function.block for function in kernel.functions)):
-        elimination.block(body, set())
-    called: set[int] = set()
-    pending = [kernel.block]
-    while pending:
-        for op in walk(pending.pop()):
-            if op.name == "call" and id(op.attributes["function"]) not in called:
-                called.add(id(op.attributes["function"]))
-                pending.append(op.attributes["function"].block)
-    kernel.functions = [function for function in kernel.functions if id(function) in called]
+    elimination.block(kernel.block, set())
+    swept: set[int] = set()
+    while called := elimination.called.keys() - swept:
+        for function in called:
+            elimination.block(elimination.called[function].block, set())
+        swept |= called
+    kernel.functions = [function for function in kernel.functions if id(function) in swept]
 
 
 def only_computes(op: Op) -> bool:
@@ -47,16 +44,21 @@ class _DeadCodeElimination:
     """Dead-code elimination, which visits ops from the last to the first."""
 
     def __init__(self) -> None:
+        self.called: dict[int, Function] = {}
+        """The functions that the remaining ops call, by identity."""
         self._pure_functions: dict[int, bool] = {}
 
     def block(self, block: Block, used: set[Value]) -> None:
         """Sweep a region; `used` collects the operands of the ops that remain."""
         kept_ops = []
         for op in reversed(block.ops):
-            if self._removable(op) and not any(result in used for result in op.results):
+            if used.isdisjoint(op.results) and self._removable(op):
                 continue
             for region in reversed(op.regions):
                 self.block(region, used)
+            if op.name == "call":
+                function: Function = op.attributes["function"]
+                self.called[id(function)] = function
             used.update(op.operands)
             kept_ops.append(op)
         kept_ops.reverse()

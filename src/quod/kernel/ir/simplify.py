@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 
@@ -18,37 +19,49 @@ def fold(
 
     Identities apply to integers and bools; ops on floats are folded only if all are constant.
     """
-    if not operands:
+    numbers = [operand.constant for operand in operands]
+    if name == "select" and operands[1] is operands[2]:
+        return operands[1]
+    if numbers.count(None) == len(numbers):
         return None
     definition = OPS[name]
     evaluate = definition.evaluate
-    is_constant = operands[0].constant is not None
-    if (
-        is_constant
-        and evaluate is not None
-        and all(value.constant is not None for value in operands)
-    ):
-        arrays = [np.array([value.constant], NUMPY_TYPES[value.type]) for value in operands]
+    if evaluate is not None and None not in numbers:
+        arrays = [
+            np.array([number], NUMPY_TYPES[operand.type])
+            for number, operand in zip(numbers, operands, strict=True)
+        ]
         with np.errstate(all="ignore"):
             result = evaluate(*arrays)
         assert isinstance(result, np.ndarray)
         return builder.constant(result[0].item(), result_types[0])
     if name == "select":
         condition, a, b = operands
-        if condition.constant is not None:
-            return a if condition.constant else b
-        return a if a is b else None
-    if len(operands) != 2 or operands[0].type.kind not in ("unsigned", "signed", "bool"):
+        if condition.constant is None:
+            return None
+        return a if condition.constant else b
+    if len(operands) != 2:
         return None
     a, b = operands
     if definition.commutative and a.constant is not None:
         a, b = b, a
-    number = b.constant
-    if number is None:
+    if b.constant is None:
         return None
-    # Compare modulo 2**bits: -1 stands for all ones.
-    mask = (1 << b.type.bits) - 1
-    for constant, value in ((definition.identity, a), (definition.absorber, b)):
-        if constant is not None and (int(number) ^ constant) & mask == 0:
-            return value
-    return None
+    is_identity = _neutral_operands(name, b.type).get(b.constant)
+    if is_identity is None:
+        return None
+    return a if is_identity else b
+
+
+@cache
+def _neutral_operands(name: str, type_: Type) -> dict[int | float, bool]:
+    """Return the op's identity (True) and absorber (False) as numbers of a type, if it has them."""
+    if type_.kind not in ("unsigned", "signed", "bool"):
+        return {}
+    row, low = OPS[name], -(1 << (type_.bits - 1)) if type_.kind == "signed" else 0
+    pairs = ((row.absorber, False), (row.identity, True))
+    return {
+        (number - low) % (1 << type_.bits) + low: is_identity
+        for number, is_identity in pairs
+        if number is not None
+    }

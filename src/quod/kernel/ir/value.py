@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Generic, NoReturn, Protocol, TypeVar
 
 from quod.kernel.errors import Location, TraceError, an
@@ -21,6 +21,8 @@ class Recorder(Protocol):
     def constant(self, number: int | float | bool, type_: Type) -> Value: ...
 
     def emit(self, name: str, operands: Sequence[Value]) -> Value: ...
+
+    def emit_many(self, name: str, operands: Sequence[Value]) -> tuple[Value, ...]: ...
 
     def load(self, pointer: Value, index: Operand, count: int = 1) -> tuple[Value, ...]: ...
 
@@ -40,14 +42,35 @@ class Arithmetic(Recorder, Protocol):
     def floor(self, value: Value) -> Value: ...
 
 
+Operator = Callable[["Value", "Operand"], "Value"]
+
+
+def _operators(name: str) -> tuple[Operator, Operator]:
+    """Return the methods of a binary op, whose value is the first or the second operand."""
+
+    def method(self: Value, other: Operand) -> Value:
+        builder = self.builder
+        operand = other if isinstance(other, Value) else builder.constant(other, self.type)
+        return builder.emit_many(name, (self, operand))[0]
+
+    def swapped(self: Value, other: Operand) -> Value:
+        builder = self.builder
+        operand = other if isinstance(other, Value) else builder.constant(other, self.type)
+        return builder.emit_many(name, (operand, self))[0]
+
+    return method, swapped
+
+
 class Value:
     """The result of one op, one number or pointer per instance at run time.
 
     Python operators on it record further ops. A Python number as the other operand becomes a
     constant of the value's type.
+
+    constant: the number, if the op is a constant, else None.
     """
 
-    __slots__ = ("builder", "op", "type")
+    __slots__ = ("builder", "constant", "op", "type")
 
     # NumPy scalars as other operands defer to this class.
     __array_ufunc__ = None
@@ -56,14 +79,7 @@ class Value:
         self.type = type_
         self.builder = builder
         self.op = op
-
-    @property
-    def constant(self) -> int | float | bool | None:
-        """The value of a constant; None for any other value."""
-        if self.op is not None and self.op.name == "const":
-            number: int | float | bool = self.op.attributes["value"]
-            return number
-        return None
+        self.constant: int | float | bool | None = None
 
     # By identity: `==` records an op.
     __hash__ = object.__hash__
@@ -120,94 +136,48 @@ class Value:
 
     # --- arithmetic
 
-    def _binary(self, name: str, other: Operand, *, swapped: bool = False) -> Value:
-        right = self.builder.operand(other, self.type)
-        pair = (right, self) if swapped else (self, right)
-        return self.builder.emit(name, pair)
-
-    def __add__(self, other: Operand) -> Value:
-        return self._binary("add", other)
-
-    def __radd__(self, other: Operand) -> Value:
-        return self._binary("add", other, swapped=True)
-
-    def __sub__(self, other: Operand) -> Value:
-        return self._binary("sub", other)
-
-    def __rsub__(self, other: Operand) -> Value:
-        return self._binary("sub", other, swapped=True)
-
-    def __mul__(self, other: Operand) -> Value:
-        return self._binary("mul", other)
-
-    def __rmul__(self, other: Operand) -> Value:
-        return self._binary("mul", other, swapped=True)
-
-    def __truediv__(self, other: Operand) -> Value:
-        return self._true_divide(other)
-
-    def __rtruediv__(self, other: Operand) -> Value:
-        return self._true_divide(other, swapped=True)
-
-    def __floordiv__(self, other: Operand) -> Value:
-        return self._floor_divide(other)
-
-    def __rfloordiv__(self, other: Operand) -> Value:
-        return self._floor_divide(other, swapped=True)
+    __add__, __radd__ = _operators("add")
+    __sub__, __rsub__ = _operators("sub")
+    __mul__, __rmul__ = _operators("mul")
+    __mod__, __rmod__ = _operators("rem")
+    __and__, __rand__ = _operators("and")
+    __or__, __ror__ = _operators("or")
+    __xor__, __rxor__ = _operators("xor")
+    __lshift__, __rlshift__ = _operators("shl")
+    __rshift__, __rrshift__ = _operators("shr")
+    _divide, _divide_swapped = _operators("div")
 
     # Python's `/` of integers returns a float and its `//` of floats a floor: neither is the op.
 
-    def _true_divide(self, other: Operand, *, swapped: bool = False) -> Value:
+    def __truediv__(self, other: Operand) -> Value:
+        self._check_quotient()
+        return self._divide(other)
+
+    def __rtruediv__(self, other: Operand) -> Value:
+        self._check_quotient()
+        return self._divide_swapped(other)
+
+    def __floordiv__(self, other: Operand) -> Value:
+        self._check_whole_quotient()
+        return self._divide(other)
+
+    def __rfloordiv__(self, other: Operand) -> Value:
+        self._check_whole_quotient()
+        return self._divide_swapped(other)
+
+    def _check_quotient(self) -> None:
         if self.type.is_integer:
             raise TraceError(
                 f"/ divides floats, and this is {an(self.type)}; write // for the whole quotient "
                 "(the op div), or value.cast(f32) / ... for a fraction"
             )
-        return self._binary("div", other, swapped=swapped)
 
-    def _floor_divide(self, other: Operand, *, swapped: bool = False) -> Value:
+    def _check_whole_quotient(self) -> None:
         if self.type.kind == "float":
             raise TraceError(
                 f"// divides integers, and this is {an(self.type)}; write / for the quotient (the "
                 "op div), and (a / b).cast(i32) to round it toward zero"
             )
-        return self._binary("div", other, swapped=swapped)
-
-    def __mod__(self, other: Operand) -> Value:
-        return self._binary("rem", other)
-
-    def __rmod__(self, other: Operand) -> Value:
-        return self._binary("rem", other, swapped=True)
-
-    def __and__(self, other: Operand) -> Value:
-        return self._binary("and", other)
-
-    def __rand__(self, other: Operand) -> Value:
-        return self._binary("and", other, swapped=True)
-
-    def __or__(self, other: Operand) -> Value:
-        return self._binary("or", other)
-
-    def __ror__(self, other: Operand) -> Value:
-        return self._binary("or", other, swapped=True)
-
-    def __xor__(self, other: Operand) -> Value:
-        return self._binary("xor", other)
-
-    def __rxor__(self, other: Operand) -> Value:
-        return self._binary("xor", other, swapped=True)
-
-    def __lshift__(self, other: Operand) -> Value:
-        return self._binary("shl", other)
-
-    def __rlshift__(self, other: Operand) -> Value:
-        return self._binary("shl", other, swapped=True)
-
-    def __rshift__(self, other: Operand) -> Value:
-        return self._binary("shr", other)
-
-    def __rrshift__(self, other: Operand) -> Value:
-        return self._binary("shr", other, swapped=True)
 
     def __neg__(self) -> Value:
         return self.builder.emit("neg", (self,))
@@ -220,23 +190,9 @@ class Value:
 
     # --- comparison
 
-    def __eq__(self, other: Operand) -> Value:  # type: ignore[override]
-        return self._binary("eq", other)
-
-    def __ne__(self, other: Operand) -> Value:  # type: ignore[override]
-        return self._binary("ne", other)
-
-    def __lt__(self, other: Operand) -> Value:
-        return self._binary("lt", other)
-
-    def __le__(self, other: Operand) -> Value:
-        return self._binary("le", other)
-
-    def __gt__(self, other: Operand) -> Value:
-        return self._binary("lt", other, swapped=True)
-
-    def __ge__(self, other: Operand) -> Value:
-        return self._binary("le", other, swapped=True)
+    __eq__, __ne__ = _operators("eq")[0], _operators("ne")[0]  # type: ignore[assignment]
+    __lt__, __gt__ = _operators("lt")
+    __le__, __ge__ = _operators("le")
 
     # --- memory
 

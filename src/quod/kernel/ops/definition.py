@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Literal
 
@@ -25,8 +25,6 @@ Cost = Literal[
 ]  # fmt: skip
 
 Evaluate = Callable[..., "Array | tuple[Array, ...]"]
-
-_inferred: dict[tuple[str, tuple[Type, ...]], list[Type]] = {}
 
 
 @frozen
@@ -137,17 +135,17 @@ class OpDefinition:
         """True if types depend on attributes or regions, so that `infer` does not apply."""
         return bool(self.type_rule)
 
-    @property
+    @functools.cached_property
     def pointers(self) -> tuple[int, ...]:
         """The indices of pointer operands; each pointer's index, if any, is the next operand."""
         return tuple(index for index, name in enumerate(self.operands) if name.startswith("ptr<"))
 
-    @property
+    @functools.cached_property
     def derives_pointer(self) -> bool:
         """True if the result is the pointer operand with another address or type."""
         return bool(self.results) and self.results[0].startswith("ptr<") and bool(self.pointers)
 
-    @property
+    @functools.cached_property
     def reaches_memory(self) -> bool:
         """True if the op accesses memory through a pointer operand."""
         return bool(self.pointers) and not self.derives_pointer
@@ -163,15 +161,18 @@ class OpDefinition:
         depends_on_operands = self.varies == "operands" and self.subgroup_operands is None
         return depends_on_operands and not self.regions and self.name != "call"
 
-    def infer(self, operand_types: list[Type]) -> list[Type]:
-        """Return the result types for operand types; TypeError names an operand of wrong type."""
-        key = (self.name, tuple(operand_types))
-        result_types = _inferred.get(key)
-        if result_types is None:
-            result_types = _inferred[key] = self._infer(operand_types)
-        return result_types.copy()
+    @functools.cached_property
+    def _inferred(self) -> dict[tuple[Type, ...], tuple[Type, ...]]:
+        return {}
 
-    def _infer(self, operand_types: list[Type]) -> list[Type]:
+    def infer(self, operand_types: tuple[Type, ...]) -> tuple[Type, ...]:
+        """Return the result types for operand types; TypeError names an operand of wrong type."""
+        result_types = self._inferred.get(operand_types)
+        if result_types is None:
+            result_types = self._inferred[operand_types] = tuple(self._infer(operand_types))
+        return result_types
+
+    def _infer(self, operand_types: Sequence[Type]) -> list[Type]:
         if len(operand_types) != len(self.operands):
             raise TypeError(
                 f"{self.name} takes {len(self.operands)} operands, not {len(operand_types)}"

@@ -6,6 +6,7 @@ Each raises VerificationFailure if operands, results, attributes or regions do n
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from quod.kernel.errors import VerificationFailure
 from quod.kernel.ir import types
@@ -15,9 +16,11 @@ from quod.kernel.ir.value import Value
 from quod.kernel.ops.tile import IN_TILES, MBARRIER_COUNTS, REGISTER_COUNTS, SHORT
 from quod.wording import alternatives
 
+_type_of = attrgetter("type")
 
-def types_of(values: Sequence[Value]) -> list[Type]:
-    return [value.type for value in values]
+
+def types_of(values: Sequence[Value]) -> tuple[Type, ...]:
+    return tuple(map(_type_of, values))
 
 
 def names_of(kinds: Sequence[Type]) -> str:
@@ -222,7 +225,7 @@ def copy_async_wait(op: Op) -> None:
 
 def _expect(op: Op, expected: Sequence[Type]) -> None:
     actual = types_of(op.operands)
-    if actual != list(expected):
+    if actual != tuple(expected):
         raise _fail(op, f"{op.name} takes {names_of(expected)}, not {names_of(actual)}")
 
 
@@ -403,7 +406,7 @@ def _regions(op: Op, count: int) -> None:
 
 
 def _signature(op: Op, what: str, values: Sequence[Value], expected: Sequence[Type]) -> None:
-    if types_of(values) != list(expected):
+    if types_of(values) != tuple(expected):
         raise _fail(
             op,
             f"{what} of {op.name} must be {names_of(expected)}, not {names_of(types_of(values))}",
@@ -424,7 +427,7 @@ def counted_loop(op: Op) -> None:
     _regions(op, 1)
     _check_counts(op, max(3, len(op.operands)), max(0, len(op.operands) - 3))
     bounds, initial = types_of(op.operands[:3]), types_of(op.operands[3:])
-    if bounds[0] not in types.INTEGERS or bounds != [bounds[0]] * 3:
+    if bounds[0] not in types.INTEGERS or bounds != (bounds[0],) * 3:
         raise _fail(op, f"the bounds of for must be of one integer type, not {names_of(bounds)}")
     _signature(op, "the results", op.results, initial)
     _signature(op, "the region arguments", op.regions[0].arguments, [bounds[0], *initial])
@@ -446,7 +449,7 @@ def _yields(op: Op, region: Block, expected: Sequence[Type]) -> None:
     if not region.ops or region.ops[-1].name != "yield":
         raise _fail(op, f"a region of {op.name} ends without a yield")
     actual = types_of(region.yielded)
-    if actual != list(expected):
+    if actual != tuple(expected):
         raise VerificationFailure(
             f"a region of {op.name} must yield {names_of(expected)}, not {names_of(actual)}",
             region.ops[-1].location,

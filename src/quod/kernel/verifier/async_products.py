@@ -14,6 +14,7 @@ from collections import Counter
 from quod.kernel.errors import VerificationFailure
 from quod.kernel.ir.nodes import Block, Function, Kernel, Op, walk
 from quod.kernel.ir.value import Value
+from quod.kernel.ops.definition import OpDefinition
 from quod.kernel.ops.tile import SHORT
 
 
@@ -21,9 +22,7 @@ def check_sums(kernel: Kernel) -> None:
     """Raise VerificationFailure, naming the Python line, for an illegal use of an accumulator."""
     blocks = [kernel.block, *(function.block for function in kernel.functions)]
     ops = [op for block in blocks for op in walk(block)]
-    products = [op for op in ops if _is_product(op)]
-    if not products:
-        return
+    products = [op for op in ops if is_product(op.definition)]
     uses = Counter(operand for op in ops for operand in op.operands)
     for op in ops:
         for value in _accumulator_operands(op):
@@ -136,7 +135,7 @@ def _check_waits(block: Block, *, uncommitted: bool) -> bool:
     for op in block.ops:
         if op.name == "mma_commit":
             group_count, uncommitted = group_count + 1, False
-        if _is_product(op):
+        if is_product(op.definition):
             group_by_sum.update(dict.fromkeys(op.results, group_count))
             uncommitted = True
         if op.definition.waits:
@@ -199,7 +198,7 @@ def _check_registers_fenced(block: Block, unfenced: set[Value], *, has_begun: bo
         if op.name == "mma_begin":
             has_begun = True
             unfenced.clear()
-        elif _is_product(op):
+        elif is_product(op.definition):
             row_registers = op.operands[:4] if op.name == "mma_rows" else ()
             if not has_begun or unfenced.intersection([*row_registers, *_accumulator_operands(op)]):
                 raise VerificationFailure(
@@ -219,9 +218,9 @@ def _check_registers_fenced(block: Block, unfenced: set[Value], *, has_begun: bo
             unfenced.update(op.results)
 
 
-def _is_product(op: Op) -> bool:
-    """Return whether an op starts an asynchronous product."""
-    return op.definition.tied is not None and not op.definition.waits
+def is_product(row: OpDefinition) -> bool:
+    """Return whether an op of the table starts an asynchronous product."""
+    return row.tied is not None and not row.waits
 
 
 def _pending_widths(products: list[Op], ops: list[Op]) -> dict[Value, int]:
@@ -259,7 +258,7 @@ def _check_yielded(op: Op, yielded: tuple[Value, ...], pending: set[Value]) -> N
 def _origin(value: Value) -> Value:
     """Return the initial value of a chain of products, whose register the accumulator occupies."""
     op = value.op
-    while op is not None and _is_product(op):
+    while op is not None and is_product(op.definition):
         first_tied = op.definition.tied or 0
         position = next(n for n, result in enumerate(op.results) if result is value)
         value = op.operands[first_tied + position]

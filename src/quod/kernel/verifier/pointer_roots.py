@@ -55,6 +55,8 @@ def _propagate(
 def _edges(block: Block, functions: dict[int, Function]) -> Iterator[tuple[Value, Value]]:
     """Yield pairs of a pointer and another pointer that equals it or is derived from it."""
     for op in walk(block):
+        if not (op.definition.derives_pointer or op.regions or op.name == "call"):
+            continue
         for sources, targets in _flows(op):
             for source, target in zip(sources, targets, strict=True):
                 if isinstance(target.type, PointerType):

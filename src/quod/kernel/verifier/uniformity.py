@@ -44,8 +44,11 @@ class Uniformity:
 
     def inside(self, call: Op) -> Uniformity:
         """Return the varying values of the body of a called function, for this call's arguments."""
-        function: Function = call.attributes["function"]
-        pattern = tuple(operand in self.varying for operand in call.operands)
+        pattern = tuple([operand in self.varying for operand in call.operands])
+        return self.of_function(call.attributes["function"], pattern)
+
+    def of_function(self, function: Function, pattern: tuple[bool, ...]) -> Uniformity:
+        """Return the varying values of a function's body, for the arguments that vary."""
         key = (id(function), pattern)
         if key not in self._inner:
             arguments = zip(function.block.arguments, pattern, strict=True)

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
-from quod.kernel.builder.roles import Roles, check_named_barriers, has_roles, is_of_role
+from quod.kernel.builder.roles import Roles, check_named_barriers, is_of_role
 from quod.kernel.errors import VerificationFailure, an
 from quod.kernel.ir import types
 from quod.kernel.ir.nodes import Block, Function, Kernel, Location, Op, walk
-from quod.kernel.ir.types import PointerType
+from quod.kernel.ir.types import PointerType, Type
 from quod.kernel.ir.value import Value
 from quod.kernel.machine import DEFAULT_SHARED_BYTES, Capability, Machine
 from quod.kernel.ops import type_rules as op_types
 from quod.kernel.ops.scalar import OPS
 from quod.kernel.ops.tile import CLUSTERS
-from quod.kernel.verifier.async_products import check_sums
+from quod.kernel.verifier.async_products import check_sums, is_product
 from quod.kernel.verifier.dependents import check_dependents
 from quod.kernel.verifier.role_tiles import check_roles
 from quod.kernel.verifier.tensor_maps import check_maps
@@ -56,18 +56,28 @@ def verify(kernel: Kernel, machine: Machine | None = None) -> None:
     - Roles match the counts of their barriers and stay within the available registers.
     """
     _check_calls(kernel)
+    op_names: set[str] = set()
     for function in kernel.functions:
-        _Scope(kernel, function.block, function.location).check()
+        op_names |= _Scope(kernel, function.block, function.location).check()
     if kernel.block.yielded:
         raise VerificationFailure("a kernel gives no values", kernel.block.ops[-1].location)
-    _Scope(kernel, kernel.block, kernel.location).check()
+    op_names |= _Scope(kernel, kernel.block, kernel.location).check()
+    # The other checks visit all ops, so each is left out of kernels that cannot break its rules.
+    rows = [OPS[name] for name in op_names]
     _check_budgets(kernel, machine)
-    _check_subgroups(kernel, machine)
-    check_sums(kernel)
-    check_dependents(kernel)
-    check_maps(kernel)
+    if any(row.capability in _SUBGROUP_FEATURES for row in rows):
+        _check_subgroups(kernel, machine)
+    if any(is_product(row) for row in rows):
+        check_sums(kernel)
+    if kernel.constant or "dependency_wait" in op_names or "launch_dependents" in op_names:
+        check_dependents(kernel)
+    if "copy_tile" in op_names:
+        check_maps(kernel)
+    makes_roles = any(row.makes_roles for row in rows)
+    if not makes_roles and not any(row.requires_uniformity for row in rows):
+        return
     uniformity = uniformity_of(kernel)
-    roles = Roles(kernel, uniformity) if has_roles(kernel) else None
+    roles = Roles(kernel, uniformity) if makes_roles else None
     if roles is not None:
         check_named_barriers(kernel, roles)
         check_roles(kernel, roles)
@@ -95,7 +105,8 @@ def _check_calls(kernel: Kernel) -> None:
 
     visit(kernel.block, ())
     for function in kernel.functions:
-        visit(function.block, (function,))
+        if id(function) not in finished:
+            visit(function.block, (function,))
 
 
 class _Scope:
@@ -106,15 +117,19 @@ class _Scope:
         self._block = block
         self._location = location
         self._visible: set[Value] = set()
+        self._names: set[str] = set()
 
-    def check(self) -> None:
+    def check(self) -> set[str]:
+        """Check the body; return the names of its ops."""
         self._check_block(self._block, self._location)
+        return self._names
 
     def _define(self, values: tuple[Value, ...], added: list[Value], location: Location) -> None:
-        for value in values:
-            if value in self._visible:
-                raise VerificationFailure("a value is defined twice", location)
-            self._visible.add(value)
+        visible = self._visible
+        count = len(visible) + len(values)
+        visible.update(values)
+        if len(visible) != count:
+            raise VerificationFailure("a value is defined twice", location)
         added += values
 
     def _check_block(self, block: Block, location: Location) -> list[Value]:
@@ -125,27 +140,35 @@ class _Scope:
             raise VerificationFailure("a region ends without a yield", location)
         pending: Value | None = None
         for op in block.ops:
-            if op.name not in OPS:
+            definition = OPS.get(op.name)
+            if definition is None:
                 raise VerificationFailure(f"there is no op {op.name}", op.location)
+            self._names.add(op.name)
             if op.name == "yield" and op is not block.ops[-1]:
                 raise VerificationFailure(
                     "a yield stands before the end of its region", op.location
                 )
-            space = op.definition.declares
-            if space is not None and block is not self._kernel.block:
+            if definition.declares is not None and block is not self._kernel.block:
                 raise VerificationFailure(
-                    f"{space} memory is declared at the top of a kernel", op.location
+                    f"{definition.declares} memory is declared at the top of a kernel", op.location
                 )
-            self._check_operands(op)
-            _check_types(op)
-            pending = _next_carry(op, pending)
-            self._check_regions(op)
+            if not self._visible.issuperset(op.operands):
+                self._refuse_operands(op)
+            operand_types = op_types.types_of(op.operands)
+            _check_types(op, operand_types)
+            if types.cc in operand_types:
+                _check_carry(op, pending)
+            if definition.effect == "carry":
+                pending = next((value for value in op.results if value.type is types.cc), None)
+            elif op.regions or definition.effect in ("control", "barrier"):
+                pending = None
+            if op.regions:
+                self._check_regions(op)
             self._define(op.results, added, op.location)
         return added
 
-    def _check_operands(self, op: Op) -> None:
-        if self._visible.issuperset(op.operands):
-            return
+    def _refuse_operands(self, op: Op) -> None:
+        """Raise VerificationFailure for the first operand that is not in scope."""
         for operand in op.operands:
             if operand not in self._visible:
                 line = f" (made on line {operand.op.location.line})" if operand.op else ""
@@ -166,7 +189,7 @@ class _Scope:
         self._visible.difference_update(inside)
 
 
-def _check_types(op: Op) -> None:
+def _check_types(op: Op, operand_types: tuple[Type, ...]) -> None:
     """Raise VerificationFailure if operands, results, attributes or regions do not fit the op."""
     definition = op.definition
     if op.regions and not definition.regions:
@@ -175,7 +198,7 @@ def _check_types(op: Op) -> None:
         getattr(op_types, definition.type_rule)(op)
         return
     try:
-        results = definition.infer(op_types.types_of(op.operands))
+        results = definition.infer(operand_types)
     except TypeError as error:
         raise VerificationFailure(str(error), op.location) from None
     result_types = op_types.types_of(op.results)
@@ -186,10 +209,10 @@ def _check_types(op: Op) -> None:
         )
 
 
-def _next_carry(op: Op, pending: Value | None) -> Value | None:
+def _check_carry(op: Op, pending: Value | None) -> None:
     """Check the carry rule: at most one use, in the same block, no other carry in between.
 
-    `pending` is the carry that the next op may use; returns the one after this op.
+    `pending` is the carry that the op may use.
     """
     for operand in op.operands:
         if operand.type is not types.cc:
@@ -204,12 +227,6 @@ def _next_carry(op: Op, pending: Value | None) -> Value | None:
                 "in its own region, before any other carry, call or barrier",
                 op.location,
             )
-    if op.definition.effect == "carry":
-        carries = [result for result in op.results if result.type is types.cc]
-        return carries[0] if carries else None
-    if op.regions or op.definition.effect in ("control", "barrier"):
-        return None
-    return pending
 
 
 def _check_budgets(kernel: Kernel, machine: Machine | None) -> None:
@@ -262,8 +279,6 @@ def _check_subgroups(kernel: Kernel, machine: Machine | None) -> None:
             capability = op.definition.capability
             if capability in _SUBGROUP_FEATURES:
                 first_ops.setdefault(capability, op)
-    if not first_ops:
-        return
     size = kernel.subgroup_size
     for capability, op in first_ops.items():
         if machine is not None and not machine.has(capability):
