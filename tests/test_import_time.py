@@ -28,6 +28,14 @@ UNUSED = (
     "quod.kernel.interpreter", "quod.kernel.verifier", "quod.layered", "quod.lookup",
     "quod.msm.gpu", "quod.ntt.gpu", "quod.r1cs", "quod.resident", "quod.service", "quod.sumcheck",
     "quod.tensor", "quod.transcript", "quod.web", "quod.witness", "quod.zcash",
+    # What only a trace needs.
+    "quod.curve.pairing.final_exponentiation", "quod.curve.pairing.miller_loop",
+    "quod.curve.pairing.subgroup_miller_loop", "quod.field.arithmetic", "quod.field.element",
+    "quod.field.extension", "quod.field.prime", "quod.field.strategies.vector_limbs",
+    "quod.field.tower", "quod.field.tower_lanes", "quod.kernel.builder.builder",
+    "quod.kernel.builder.control", "quod.kernel.builder.memory", "quod.kernel.builder.tracer",
+    "quod.kernel.builder.values", "quod.kernel.ir.passes", "quod.kernel.ir.simplify",
+    "quod.kernel.ops",
 )  # fmt: skip
 PROVER = ("quod.groth16.host", "quod.groth16.prover", "quod.ntt")
 """Packages that a verification does not need."""
