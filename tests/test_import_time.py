@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import quod
+from quod.device.cpu.processor import host_processor
 from quod.resident import frames
 from quod.resident.listener import listen, locked
 from quod.resident.runtime_folder import open_folder
@@ -28,7 +29,18 @@ UNUSED = (
     "quod.kernel.interpreter", "quod.kernel.verifier", "quod.layered", "quod.lookup",
     "quod.msm.gpu", "quod.ntt.gpu", "quod.r1cs", "quod.resident", "quod.service", "quod.sumcheck",
     "quod.tensor", "quod.transcript", "quod.web", "quod.witness", "quod.zcash",
+    # What only a trace needs.
+    "quod.field.strategies.vector_limbs", "quod.kernel.builder.builder",
+    "quod.kernel.builder.control", "quod.kernel.builder.memory", "quod.kernel.builder.tracer",
+    "quod.kernel.builder.values", "quod.kernel.ir.passes", "quod.kernel.ir.simplify",
+    "quod.kernel.ops",
 )  # fmt: skip
+TRACED = (
+    "quod.curve.pairing.final_exponentiation", "quod.curve.pairing.miller_loop",
+    "quod.curve.pairing.subgroup_miller_loop", "quod.field.arithmetic", "quod.field.element",
+    "quod.field.extension", "quod.field.prime", "quod.field.tower", "quod.field.tower_lanes",
+)  # fmt: skip
+"""Packages that a trace needs, and the definitions of the pairings of CPUs with IFMA."""
 PROVER = ("quod.groth16.host", "quod.groth16.prover", "quod.ntt")
 """Packages that a verification does not need."""
 LIBRARIES = {
@@ -94,7 +106,8 @@ def test_prove_and_verify_import_only_what_they_use(tmp_path: Path) -> None:
     vkey = str(EXAMPLE / "verification_key.json")
     prove = ["groth16", "prove", zkey, witness, proof, public, "--quiet"]
     verify = ["groth16", "verify", vkey, public, proof, "--quiet"]
-    for command, unused in ((prove, UNUSED), (verify, UNUSED + PROVER)):
+    always_unused = UNUSED if host_processor().has_ifma else UNUSED + TRACED
+    for command, unused in ((prove, always_unused), (verify, always_unused + PROVER)):
         run = f"from quod.cli import entry\nassert entry.run({command}, owns_process=True) == 0"
         # The first run may compile kernels.
         loaded_by(run)

@@ -12,8 +12,8 @@ from quod.codegen.wgsl.machine import PORTABLE, WgslTarget
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.curve.sums.bytecode import ElementMachine, Step, factor, step
+from quod.field.any_field import field_arithmetic
 from quod.field.array import from_integers, to_integers
-from quod.field.extension import field_arithmetic
 from quod.kernel import U32, U64, Builder, Machine, Pointer, TraceError, kernel, u32
 from quod.kernel.interpreter.interpreter import interpret
 from tests.msm.sums import wide

@@ -131,13 +131,23 @@ def test_a_sound_entry_without_code_in_it_is_rebuilt(
     assert len(compilations) == 4
 
 
-def test_code_that_cannot_be_linked_is_rebuilt(tmp_path: Path, compilations: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("linked", "wrong"),
+    [(True, (b"multiply\0", b"multiplx\0")), (False, (b'"offset": ', b'"offset":-'))],
+)
+def test_code_that_cannot_be_loaded_is_rebuilt(
+    linked: bool, wrong: tuple[bytes, bytes], tmp_path: Path, compilations: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    if linked:
+        monkeypatch.setattr(cpu_compiler, "arrange", lambda *_: None)
     assert multiply_works(device_with(tmp_path))
     cache = CompileCache(tmp_path)
     (code_path,) = (path for path in entries(tmp_path) if path.stat().st_size > 1000)
     content = cache.get(code_path.name)
     assert content is not None
-    cache.put(code_path.name, content.replace(b"field_multiply", b"field_multiplx"))
+    assert wrong[0] in content
+    cache.put(code_path.name, content.replace(*wrong))
     assert multiply_works(device_with(tmp_path))
     assert len(compilations) == 4
 

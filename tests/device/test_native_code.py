@@ -10,11 +10,13 @@ import random
 import struct
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from quod.device import CpuDevice
+from quod.device.cache.cache import CompileCache
 from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu import llvm as llvm_jit
 from quod.device.cpu import native_code
@@ -100,21 +102,31 @@ def test_tables_and_functions_are_found_from_each_other(coherent: bool) -> None:
     assert helper.entry != code.entry
 
 
-def test_linked_and_placed_code_agree(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_linked_and_placed_code_agree(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     values = np.arange(1, 1 + 12 * 64, dtype=np.uint32).reshape(64, 12)
     results = []
     for left_to_linker in (False, True):
         if left_to_linker:
-            monkeypatch.setattr(llvm_jit, "arrange", lambda *_: None)
-        device = CpuDevice(strategy="scalar", threads=1)
-        kernel = device.compile(field_kernels.field_inverse, spec=BLS12_381_FQ)
-        out = np.zeros_like(values)
-        device.launch(kernel, 64, 64, values, out)
-        results.append(out.tobytes())
-    assert results[0] == results[1]
+            monkeypatch.setattr(cpu_compiler, "arrange", lambda *_: None)
+        cache = CompileCache(tmp_path / str(left_to_linker))
+        # Compiled now, then loaded from the cache.
+        for _ in range(2):
+            device = CpuDevice(strategy="scalar", threads=1, cache=cache)
+            kernel = device.compile(field_kernels.field_inverse, spec=BLS12_381_FQ)
+            out = np.zeros_like(values)
+            device.launch(kernel, 64, 64, values, out)
+            results.append(out.tobytes())
+    assert results == [results[0]] * 4
     assert any(results[0])
+
+
+def test_a_stored_image_runs_as_it_was_arranged() -> None:
+    code = arrange(llvm_jit.compile_to_object(READS), "main")
+    assert code is not None
+    assert NativeCode.stored(code.image, code.entry) == code
+    for entry in (-1, len(code.image)):
+        with pytest.raises(ValueError, match="not the image of a function"):
+            NativeCode.stored(code.image, entry)
 
 
 @pytest.mark.parametrize(
@@ -148,7 +160,8 @@ def test_linker_loads_unsupported_code() -> None:
 
 @pytest.mark.parametrize("text", [READS, WRITES], ids=["placed", "linked"])
 def test_an_entry_keeps_its_code(text: str) -> None:
-    entry = llvm_jit.LoadedCode(llvm_jit.compile_to_object(text), "main").entry
+    code = llvm_jit.compile_to_object(text)
+    entry = llvm_jit.LoadedCode(arrange(code, "main") or code, "main").entry
     gc.collect()
     out = ctypes.c_int64(-1)
     entry(ctypes.addressof(out), 0, 1, 0)
@@ -320,4 +333,4 @@ def test_non_executable_memory_is_a_device_error(
 
     monkeypatch.setattr(ExecutableMemory, "__init__", refused)
     with pytest.raises(DeviceError, match="kernel main cannot be loaded: memory cannot be made"):
-        llvm_jit.LoadedCode(llvm_jit.compile_to_object(READS), "main")
+        llvm_jit.LoadedCode(NativeCode(bytes(16), 0), "main")

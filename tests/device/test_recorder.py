@@ -14,7 +14,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.runtime.recording import Fill, Launch
 from quod.errors import DeviceError
 from quod.field import Element, ElementOf, Modulus
-from quod.field.extension import field_arithmetic
+from quod.field.any_field import field_arithmetic
 from quod.field.moduli import M31
 from quod.kernel import U32, Builder, Pointer, Struct, kernel
 from quod.tensor import cross_entropy, embedding, embedding_backward, gemm, softmax

@@ -8,8 +8,8 @@ import pytest
 
 from quod.codegen.ptx.machine import ptx_machine
 from quod.curve.groups import GROUPS
+from quod.field.any_field import field_arithmetic
 from quod.field.cost import product_cost, square_cost
-from quod.field.extension import field_arithmetic
 from quod.field.moduli import MODULI, Modulus
 from quod.field.spec import FieldSpec
 from quod.kernel import U64, Builder, Pointer, kernel

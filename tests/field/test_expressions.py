@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from quod.device.cpu.device import CpuDevice
-from quod.field.extension import field_arithmetic
+from quod.field.any_field import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from tests.field.models import (

@@ -14,7 +14,8 @@ from quod.codegen.ptx.machine import ptx_machine
 from quod.curve.named import CURVES
 from quod.errors import InputError
 from quod.field import plain_extension
-from quod.field.extension import extension_field, field_arithmetic
+from quod.field.any_field import field_arithmetic
+from quod.field.extension import extension_field
 from quod.field.moduli import BABY_BEAR, BN254_FR, GOLDILOCKS, KOALA_BEAR, M31, NAMED, Modulus
 from quod.field.named_extensions import (
     BABY_BEAR_4,

@@ -10,7 +10,7 @@ import pytest
 from quod.device.cpu.device import CpuDevice
 from quod.device.emulated.device import EmulatedDevice, KernelForm
 from quod.device.protocol import AnyDevice
-from quod.field.extension import field_arithmetic
+from quod.field.any_field import field_arithmetic
 from quod.field.moduli import MODULI, Modulus
 from quod.field.spec import FieldSpec
 from quod.field.strategies.inversion import Inversion32, Inversion52, Inversion64

@@ -14,7 +14,7 @@ import pytest
 from _pytest.mark import ParameterSet
 
 from quod.curve.named import CURVES
-from quod.field.extension import field_arithmetic
+from quod.field.any_field import field_arithmetic
 from quod.field.moduli import NAMED, SECP256K1_FQ, Modulus
 from quod.field.named_extensions import EXTENSIONS
 from quod.field.spec import Extension, FieldSpec

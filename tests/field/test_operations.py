@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from quod.device.cpu.device import CpuDevice
+from quod.field.any_field import field_arithmetic
 from quod.field.element import AnyElement
-from quod.field.extension import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from tests.field.models import (

@@ -13,7 +13,8 @@ from quod.device import open_device
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError
 from quod.field import Element, ElementOf, FieldSpec, Modulus, from_integers, to_integers
-from quod.field.extension import ExtensionElement, field_arithmetic
+from quod.field.any_field import field_arithmetic
+from quod.field.extension import ExtensionElement
 from quod.field.moduli import BN254_FQ, BN254_FR, GOLDILOCKS, M31
 from quod.kernel import U32, U64, Builder, Pointer, TraceError, kernel
 from tests.conftest import open_for_test

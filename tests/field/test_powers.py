@@ -7,7 +7,7 @@ import pytest
 
 from quod.curve.named import CURVES
 from quod.device.protocol import AnyDevice
-from quod.field.extension import field_arithmetic
+from quod.field.any_field import field_arithmetic
 from quod.field.moduli import BLS12_381_FQ, GOLDILOCKS
 from quod.field.named_extensions import EXTENSIONS
 from quod.field.spec import FieldSpec

@@ -11,7 +11,8 @@ import pytest
 from quod.curve.named import CURVES
 from quod.device.cpu.device import CpuDevice
 from quod.field import strategies
-from quod.field.extension import ExtensionField, field_arithmetic
+from quod.field.any_field import field_arithmetic
+from quod.field.extension import ExtensionField
 from quod.field.moduli import (
     BLS12_377_FQ,
     BLS12_381_FQ,

@@ -194,7 +194,7 @@ def test_every_op_on_64_bits_has_a_rule_for_pairs(row: OpDefinition) -> None:
 
 
 def test_an_op_without_a_rule_is_refused_with_the_reason() -> None:
-    op = Op("exp2", (), (), {}, (), Location("kernel.py", 7))
+    op = Op(OPS["exp2"], (), (), {}, (), Location("kernel.py", 7))
     with pytest.raises(KernelError, match=r"kernel\.py:7: LLVM has no rule for .* exp2: proces"):
         llvm_emitter.RULES.of(op)
 

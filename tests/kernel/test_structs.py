@@ -17,7 +17,7 @@ from quod.device.export.device import ExportDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError
 from quod.field import Element, ElementOf, Modulus, from_integers, to_integers
-from quod.field.extension import field_arithmetic
+from quod.field.any_field import field_arithmetic
 from quod.field.moduli import BN254_FR, M31
 from quod.kernel import U32, Builder, Pointer, Struct, TraceError, Value, function, kernel
 from quod.kernel.builder.structs import without_structs

@@ -16,9 +16,9 @@ from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.field import EXTENSIONS, NAMED, Extension, FieldSpec, Modulus
+from quod.field.any_field import field_arithmetic
 from quod.field.array import Words, from_integers, random_elements, to_integers
 from quod.field.element_bytes import Plain, encode
-from quod.field.extension import field_arithmetic
 from quod.field.plain_extension import product
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.sumcheck import Statement, SumcheckPlan, SumOfProducts

@@ -14,9 +14,9 @@ import pytest
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field import EXTENSIONS, NAMED, Extension, FieldSpec, Modulus
+from quod.field.any_field import field_arithmetic
 from quod.field.array import from_integers, to_integers
 from quod.field.element_bytes import decode, encode
-from quod.field.extension import field_arithmetic
 from quod.hash.words import message_words
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.transcript import Hash, Label, ProofReader, ProofWriter, Transcript

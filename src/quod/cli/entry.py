@@ -5,7 +5,6 @@ Nothing here imports the numeric parts of Quod; commands do so when they run.
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -43,8 +42,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         signal.signal(signal.SIGHUP, _terminate)
     warnings.showwarning = warn_of
     prepare_streams()
-    # Imports create a hundred thousand permanent objects, whose cycle collection takes 40 ms.
-    gc.set_threshold(100_000, 20, 20)
     # NumPy's unused OpenBLAS would start a thread for each core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     words = sys.argv[1:] if arguments is None else list(arguments)

@@ -6,6 +6,7 @@ mistakes, unusual spellings of options) is left to typer.
 
 from __future__ import annotations
 
+import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -17,7 +18,7 @@ from quod.cli.parameters import Argument, Option
 
 def parse(command: Callable[..., None], words: Sequence[str]) -> dict[str, Any] | None:
     """Parse the arguments of a command; None if typer must parse the words."""
-    hints = get_type_hints(command, include_extras=True)
+    hints = _type_hints(command)
     argument_names: list[str] = []
     options: dict[str, tuple[str, bool | None]] = {}
     for name, parameter in inspect.signature(command).parameters.items():
@@ -41,6 +42,12 @@ def parse(command: Callable[..., None], words: Sequence[str]) -> dict[str, Any] 
         if values[name] is None:
             return None
     return values
+
+
+@functools.cache
+def _type_hints(command: Callable[..., None]) -> Mapping[str, Any]:
+    """Return the evaluated annotations of a command, which a resident helper parses repeatedly."""
+    return get_type_hints(command, include_extras=True)
 
 
 def _names(name: str, option: Option) -> tuple[str, ...]:

@@ -13,8 +13,8 @@ from quod.commitment.scheme import Claim, check_claims
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import VerificationError
+from quod.field.any_field import field_arithmetic
 from quod.field.element_bytes import Plain
-from quod.field.extension import field_arithmetic
 from quod.field.plain_element import PlainElement, coefficients_of
 from quod.field.spec import FieldSpec
 from quod.kernel import U32, Builder, Pointer, kernel

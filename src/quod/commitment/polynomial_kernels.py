@@ -11,8 +11,8 @@ from __future__ import annotations
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.stream import RecordingStream
+from quod.field.any_field import field_arithmetic
 from quod.field.array import from_integers
-from quod.field.extension import field_arithmetic
 from quod.field.moduli import Modulus
 from quod.frozen import frozen
 from quod.kernel import U32, Builder, Pointer, kernel

@@ -14,8 +14,8 @@ from quod.device.runtime.recording import Recording
 from quod.device.runtime.sentinel import UNWRITTEN, not_written
 from quod.device.runtime.stream import SubmittedStream
 from quod.errors import DeviceError
+from quod.field.any_field import field_arithmetic
 from quod.field.array import all_canonical
-from quod.field.extension import field_arithmetic
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.hash.table import Hash

@@ -8,14 +8,16 @@ from __future__ import annotations
 import operator
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Generic, Protocol, Self, TypeVar
 
 from quod.field.moduli import Modulus
-from quod.kernel.builder.builder import Builder
 from quod.kernel.errors import TraceError, an
 from quod.kernel.ir import types
 from quod.kernel.ir.types import Type
 from quod.kernel.ir.value import Operand, Value
+
+if TYPE_CHECKING:
+    from quod.kernel.builder.builder import Builder
 
 Coefficients = int | tuple[int, ...]
 """A constant of a field: an integer, or for an extension one integer per coefficient."""

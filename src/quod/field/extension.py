@@ -12,21 +12,22 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from quod.field.arithmetic import Coefficients, FieldArithmetic
 from quod.field.element import AnyElement, Element, FieldIdentity
-from quod.field.moduli import Modulus
 from quod.field.prime import PrimeField
-from quod.field.spec import Extension, FieldSpec
+from quod.field.spec import Extension
 from quod.field.strategy import prime_field
 from quod.frozen import frozen
-from quod.kernel.builder.builder import Builder
 from quod.kernel.builder.structure import Rebuild
 from quod.kernel.errors import TraceError, an
 from quod.kernel.ir.value import Value
 from quod.kernel.machine import Capability
 from quod.validation import instance
+
+if TYPE_CHECKING:
+    from quod.kernel.builder.builder import Builder
 
 LinearForm = tuple[int, ...]
 """A linear form of an element's coefficients: the weight of each."""
@@ -491,10 +492,3 @@ def extension_field(k: Builder, extension: Extension, *, inlined: bool = False) 
 def has_one_lane(k: Builder) -> bool:
     """Report whether a CPU's registers hold single numbers, so that many fit a call."""
     return k.machine.has(Capability.VECTOR_LANES) and k.workgroup_size == 1
-
-
-def field_arithmetic(k: Builder, spec: FieldSpec, *, inlined: bool = False) -> FieldArithmetic[Any]:
-    """Return the arithmetic of a prime field or extension; see `extension_field` for `inlined`."""
-    if isinstance(spec, Modulus):
-        return prime_field(k, spec)
-    return extension_field(k, spec, inlined=inlined)

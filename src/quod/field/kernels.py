@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from quod.field.extension import field_arithmetic
+from typing import TYPE_CHECKING
+
+from quod.field.any_field import field_arithmetic
 from quod.field.moduli import MODULI
 from quod.field.spec import FieldSpec
-from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel import U32, U64, Pointer, kernel
 from quod.kernel.registry import register
+
+if TYPE_CHECKING:
+    from quod.kernel.builder.builder import Builder
 
 
 @kernel

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any
 from quod.field.arithmetic import Coefficients, FieldArithmetic
 from quod.field.element import Element, FieldIdentity
 from quod.field.moduli import MAX_BITS, Modulus
-from quod.kernel.builder.builder import Builder
-from quod.kernel.builder.tracer import FunctionBody
 from quod.kernel.errors import TraceError, an
 from quod.kernel.ir import types
 from quod.kernel.ir.types import Type
@@ -22,6 +20,8 @@ from quod.kernel.ir.value import Value
 
 if TYPE_CHECKING:
     from quod.field.running_sum import RunningSum
+    from quod.kernel.builder.builder import Builder
+    from quod.kernel.builder.tracer import FunctionBody
 
 
 class UnsupportedModulusError(TraceError):

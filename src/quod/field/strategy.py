@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from quod.field.moduli import MAX_BITS, Modulus
-from quod.field.prime import PrimeField, UnsupportedModulusError
 from quod.frozen import frozen
-from quod.kernel.builder.builder import Builder
 from quod.kernel.errors import TraceError
 from quod.kernel.machine import Capability, Machine
 from quod.validation import instance
+
+if TYPE_CHECKING:
+    from quod.field.prime import PrimeField
+    from quod.kernel.builder.builder import Builder
 
 
 @frozen
@@ -84,6 +87,9 @@ def prime_field(k: Builder, modulus: Modulus) -> PrimeField:
         elif best is None or cost < best[0]:
             best = cost, row
     if best is None:
+        # Not at the top: the arithmetic loads with a strategy, and only a trace needs it.
+        from quod.field.prime import UnsupportedModulusError
+
         raise UnsupportedModulusError(
             f"no limb strategy for elements of {modulus.name} on this machine{''.join(rejections)}"
         )

@@ -11,14 +11,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from quod.field.extension import ExtensionElement, ExtensionField, has_one_lane
 from quod.field.spec import Extension
 from quod.field.strategy import prime_field
-from quod.kernel.builder.builder import Builder
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Operand, Value
+
+if TYPE_CHECKING:
+    from quod.kernel.builder.builder import Builder
 
 Fq2 = ExtensionElement
 Fq6 = tuple[Fq2, Fq2, Fq2]

@@ -12,7 +12,7 @@ from functools import cache, cached_property
 from itertools import islice
 from typing import Any
 
-from quod.field.extension import field_arithmetic
+from quod.field.any_field import field_arithmetic
 from quod.field.moduli import NAMED, Modulus
 from quod.frozen import frozen
 from quod.hash.grain import grain_numbers

@@ -24,11 +24,10 @@ from typing import (
 
 from quod.errors import KernelError
 from quod.frozen import field_names, frozen
-from quod.kernel.builder import garbage_collection as collector
-from quod.kernel.builder.builder import Builder, tracer_of
 from quod.kernel.builder.structs import Struct, StructType
 from quod.kernel.builder.structure import exact
 from quod.kernel.errors import (
+    Location,
     TraceError,
     VerificationFailure,
     current_location,
@@ -36,14 +35,15 @@ from quod.kernel.errors import (
     user_location,
 )
 from quod.kernel.ir import types
-from quod.kernel.ir.nodes import Kernel, Location
 from quod.kernel.ir.types import Type
 from quod.kernel.ir.value import Composite, ParameterType, Pointer, Value
 from quod.kernel.machine import Machine
 from quod.wording import listed
 
 if TYPE_CHECKING:
+    from quod.kernel.builder.builder import Builder
     from quod.kernel.builder.captured_variables import CapturedVariables
+    from quod.kernel.ir.nodes import Kernel
     from quod.kernel.launcher import K, Launcher, Launches
 
 P = ParamSpec("P")
@@ -151,9 +151,10 @@ class KernelDefinition:
     def trace(self, machine: Machine, **static: Any) -> Kernel:
         """Trace the kernel for one machine; return its simplified and verified IR."""
         # Imported here, as a process that finds compiled code in the cache never traces.
+        from quod.kernel.builder.garbage_collection import paused
         from quod.kernel.verifier.verify import verify
 
-        with collector.paused():
+        with paused():
             kernel = self._record(machine, static, current_location)
             try:
                 verify(kernel, machine)
@@ -170,9 +171,10 @@ class KernelDefinition:
 
         Ops that fields and curves record get the line that calls these, for run-time messages.
         """
+        from quod.kernel.builder.garbage_collection import paused
         from quod.kernel.verifier.verify import verify
 
-        with collector.paused():
+        with paused():
             kernel = self._record(machine, static, user_location)
             verify(kernel, machine)
             return kernel
@@ -180,6 +182,8 @@ class KernelDefinition:
     def _record(
         self, machine: Machine, static: Mapping[str, Any], locate: Callable[[], Location]
     ) -> Kernel:
+        from quod.kernel.builder.builder import Builder, tracer_of
+        from quod.kernel.ir.nodes import Kernel
         from quod.kernel.ir.passes import eliminate_dead_code
 
         self._check_static(static)

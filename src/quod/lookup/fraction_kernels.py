@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quod.field.extension import field_arithmetic
+from quod.field.any_field import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.hash.table import Hash

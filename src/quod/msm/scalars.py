@@ -7,16 +7,18 @@ buckets: a negative digit adds the negated point.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from quod.curve.array import check_points_array
 from quod.curve.group import Group
 from quod.errors import InputError
-from quod.kernel.builder.builder import Builder
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
+
+if TYPE_CHECKING:
+    from quod.kernel.builder.builder import Builder
 
 SCALAR_BYTES = 32
 """Bytes of a scalar in device memory, for every group."""

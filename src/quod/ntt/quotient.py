@@ -17,13 +17,14 @@ from quod.field.kernels import field_multiply
 from quod.field.moduli import Modulus
 from quod.field.roots import quotient_coset_shift
 from quod.field.strategy import prime_field
-from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel import U32, U64, Pointer, kernel
 from quod.kernel.ir import types
 from quod.ntt.plan import Data, NttPlan, check_data, part_of
 from quod.ntt.rows import lanes_of
 
 if TYPE_CHECKING:
     from quod.device.runtime.stream import RecordingStream
+    from quod.kernel.builder.builder import Builder
 
 
 _GPU_ALIGNMENT = 16  # bytes

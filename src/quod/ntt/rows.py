@@ -7,18 +7,19 @@ Each limb is a word of the field's limb type.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from quod.device.protocol import AnyDevice, HostDevice
-from quod.field.element import Element
+from quod.field.limb_counts import limb_bytes
 from quod.field.moduli import Modulus
-from quod.field.prime import PrimeField
-from quod.field.strategy import prime_field
 from quod.frozen import frozen
-from quod.kernel.builder.builder import Builder
 from quod.kernel.ir.value import Value
-from quod.kernel.machine import Machine
+
+if TYPE_CHECKING:
+    from quod.field.element import Element
+    from quod.field.prime import PrimeField
+    from quod.kernel.builder.builder import Builder
 
 _SHORT_LANES = 8
 _WORD_BITS = 64
@@ -76,6 +77,9 @@ def entry_offset(k: Builder, f: PrimeField, entry: Value) -> Value:
 
 def load_limbs(k: Builder, f: PrimeField, array: Value, offset: Value, form: RowForm) -> Element:
     """Load the element whose lowest limb is at `offset`, in limbs."""
+    # Imported here, as only a trace makes elements.
+    from quod.field.element import Element
+
     lanes, array = k.workgroup_size, array.cast(f.limb_type)
     limbs = tuple(array[offset + j * lanes] for j in range(f.limb_count))
     return Element(f, limbs, form.bound, form.maxima, form.exponent)
@@ -95,13 +99,7 @@ def lanes_of(device: AnyDevice, modulus: Modulus) -> int:
 
 def entry_bytes(device: HostDevice, modulus: Modulus) -> int:
     """Return the bytes of an element as limbs on this device."""
-    return _entry_bytes(device.machine(lanes_of(device, modulus)), modulus)
-
-
-@functools.cache
-def _entry_bytes(machine: Machine, modulus: Modulus) -> int:
-    f = prime_field(Builder(machine), modulus)
-    return f.limb_count * f.limb_type.bytes
+    return limb_bytes(device.machine(lanes_of(device, modulus)), modulus)
 
 
 def array_bytes(device: HostDevice, modulus: Modulus, entries: int) -> int:

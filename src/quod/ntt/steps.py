@@ -9,15 +9,16 @@ undo the ascending ones, up to the factor 2 per level.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from quod.field.element import Element
-from quod.field.prime import PrimeField
+if TYPE_CHECKING:
+    from quod.field.element import Element
+    from quod.field.prime import PrimeField
 
 Direction = Literal["ascending", "descending"]
 
 # The twiddle of level u and position p within a step; None stands for 1.
-Twiddle = Callable[[int, int], Element | None]
+Twiddle = Callable[[int, int], "Element | None"]
 
 STEP_LEVELS = 3
 """The maximum number of levels of a step, which then holds eight rows in registers."""

@@ -15,21 +15,25 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import HostDevice
 from quod.field.array import Words, from_integers
-from quod.field.element import Element
 from quod.field.moduli import Modulus
-from quod.field.prime import PrimeField
 from quod.field.strategy import prime_field
 from quod.frozen import frozen
-from quod.kernel import U64, Builder, Pointer, kernel
+from quod.kernel import U64, Pointer, kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 from quod.ntt.rows import array_bytes, entry_bytes, entry_offset, lanes_of, store_limbs
 from quod.ntt.steps import records_before, steps_of
 from quod.ntt.tables import store_of
+
+if TYPE_CHECKING:
+    from quod.field.element import Element
+    from quod.field.prime import PrimeField
+    from quod.kernel.builder.builder import Builder
 
 RUN = 32
 """Entries that an instance computes by successive products; it computes the first by squaring."""

@@ -27,7 +27,7 @@ def main() -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     prepare_streams()
-    # As `quod.cli.entry.main` does, and for the same reasons.
+    # As `quod.cli.main` and `quod.cli.entry.main` do, and for the same reasons.
     gc.set_threshold(100_000, 20, 20)
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     accepting = socket.socket(fileno=int(sys.argv[1]))

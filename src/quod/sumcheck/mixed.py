@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from quod.field.extension import ExtensionElement, ExtensionField, field_arithmetic
+from quod.field.any_field import field_arithmetic
+from quod.field.extension import ExtensionElement, ExtensionField
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.kernel.builder.builder import Builder

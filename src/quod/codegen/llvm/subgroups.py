@@ -13,7 +13,7 @@ from quod.codegen.llvm.rules import RULES as ELEMENTWISE
 from quod.codegen.llvm.types import memory_name, scalar_name
 from quod.kernel.ir.nodes import Op
 from quod.kernel.ir.value import Value
-from quod.kernel.ops.scalar import COMBINING, distances
+from quod.kernel.ops.scalar import COMBINING, OPS, distances
 
 
 def _uniform(body: BodyEmitter, op: Op) -> None:
@@ -130,7 +130,7 @@ def _combine_vectors(body: BodyEmitter, op: Op, operands: list[str]) -> str:
     body.names.update(zip(values, operands, strict=True))
     body.uniformity.varying.update((*values, result))
     name = op.definition.combines
-    ELEMENTWISE[name](body, Op(name, tuple(values), (result,), {}, (), op.location))
+    ELEMENTWISE[name](body, Op(OPS[name], tuple(values), (result,), {}, (), op.location))
     return body.names[result]
 
 

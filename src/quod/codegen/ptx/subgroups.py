@@ -10,7 +10,7 @@ from quod.errors import KernelError
 from quod.kernel.ir.nodes import Op
 from quod.kernel.ir.types import Type
 from quod.kernel.ir.value import Value
-from quod.kernel.ops.scalar import COMBINING, distances
+from quod.kernel.ops.scalar import COMBINING, OPS, distances
 
 
 def _special(register: str) -> Rule:
@@ -148,7 +148,7 @@ def _combine_registers(body: BodyEmitter, op: Op, operands: list[str]) -> str:
     result = Value(type_, builder)
     body.names.update(zip(values, operands, strict=True))
     name = op.definition.combines
-    ELEMENTWISE[name](body, Op(name, tuple(values), (result,), {}, (), op.location))
+    ELEMENTWISE[name](body, Op(OPS[name], tuple(values), (result,), {}, (), op.location))
     return body.names[result]
 
 

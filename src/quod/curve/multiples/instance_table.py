@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from quod.kernel.builder.builder import Builder
 from quod.kernel.builder.structure import flatten
 from quod.kernel.ir import types
 from quod.kernel.ir.types import Type
 from quod.kernel.ir.value import Value
+
+if TYPE_CHECKING:
+    from quod.kernel.builder.builder import Builder
 
 
 def digit_bits(k: Builder, template: Any) -> int:

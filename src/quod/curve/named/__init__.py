@@ -26,12 +26,16 @@ class NamedCurves(Mapping[str, C]):
     def __init__(self, table: str, *names: str) -> None:
         self._table_name = f"quod.curve.{table}"
         self._names = names
+        # A proof looks its curve up two hundred times.
+        self._curves: dict[str, C] = {}
 
     def __getitem__(self, name: str) -> C:
-        if name not in self._names:
-            raise unknown_name(self._table_name, "a curve", name, self._names, _lookup_hint)
-        curve: C = getattr(import_module(f"{__name__}.{name}"), name.upper())
-        return curve
+        if name not in self._curves:
+            if name not in self._names:
+                raise unknown_name(self._table_name, "a curve", name, self._names, _lookup_hint)
+            module = import_module(f"{__name__}.{name}")
+            self._curves[name] = getattr(module, name.upper())
+        return self._curves[name]
 
     def __contains__(self, name: object) -> bool:
         return name in self._names

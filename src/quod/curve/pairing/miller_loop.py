@@ -9,14 +9,16 @@ Inf. Theory 56 (2010).
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quod.curve.parameters import PairingCurve, by_family, by_twist
 from quod.field.element import Element
 from quod.field.extension import ExtensionElement
 from quod.field.tower import Fq12, Fq12Arithmetic, TowerField, digit_at, signed_digits
-from quod.kernel import Builder
 from quod.kernel.ir.value import Value
+
+if TYPE_CHECKING:
+    from quod.kernel.builder.builder import Builder
 
 Fq2 = ExtensionElement
 TwistPoint = tuple[Fq2, Fq2]

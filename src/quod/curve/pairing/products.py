@@ -17,21 +17,21 @@ import numpy as np
 from quod.curve.array import from_points
 from quod.curve.groups import PairingGroup
 from quod.curve.named import CURVES
-from quod.curve.pairing.final_exponentiation import power_of_product
-from quod.curve.pairing.miller_loop import MillerLoop
-from quod.curve.pairing.subgroup_miller_loop import miller_loops_by_lanes, pairing_final_by_lanes
 from quod.curve.parameters import Fq2Element, G1Point, G2Point, PairingCurve
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice, lanes_for
 from quod.device.runtime.sentinel import not_written, unwritten
 from quod.errors import DeviceError, InputError
 from quod.field.array import canonical, to_integers
-from quod.kernel import U32, U64, Builder, KernelDefinition, Pointer, kernel
+from quod.kernel import U32, U64, KernelDefinition, Pointer, kernel
 from quod.kernel.machine import Capability
 from quod.validation import in_order
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from quod.curve.pairing.miller_loop import MillerLoop
+    from quod.kernel.builder.builder import Builder
 
 Words = np.ndarray[Any, np.dtype[np.uint32]]
 Fq6Integers = tuple[Fq2Element, Fq2Element, Fq2Element]
@@ -47,7 +47,7 @@ def miller_loops(
     k: Builder, n: U32, p: Pointer[U64], q: Pointer[U64], out: Pointer[U64], *, curve: str
 ) -> None:
     """Compute out[i] in Fq12 = the Miller function of p[i] in G1 and q[i] in G2; 1 for infinity."""
-    loop = MillerLoop(k, CURVES[curve])
+    loop = _miller_loop(k, curve)
     i = k.global_id()
     with k.if_(i < n):
         loop.compute(p, q, out, i)
@@ -58,14 +58,26 @@ def pairing_final(
     k: Builder, n: U32, values: Pointer[U64], out: Pointer[U64], *, curve: str
 ) -> None:
     """Compute out[0] in Fq12 = the product of n values to the power (q^12 - 1)/r; one instance."""
-    loop = MillerLoop(k, CURVES[curve])
+    # Imported here, as only a trace needs it.
+    from quod.curve.pairing.final_exponentiation import power_of_product
+
+    loop = _miller_loop(k, curve)
     power_of_product(loop.tower, loop.curve, n, values, out)
+
+
+def _miller_loop(k: Builder, curve: str) -> MillerLoop:
+    # Imported here, as only a trace needs it.
+    from quod.curve.pairing.miller_loop import MillerLoop
+
+    return MillerLoop(k, CURVES[curve])
 
 
 def miller_kernel(device: AnyDevice, count: int) -> tuple[KernelDefinition, int, int]:
     """Return the kernel for `count` Miller functions, its lanes and its workgroups."""
     lanes = lanes_for(device, count)
     if lanes == 1 and _has_lanes(device):
+        from quod.curve.pairing.subgroup_miller_loop import miller_loops_by_lanes
+
         return miller_loops_by_lanes, device.lanes, count
     return miller_loops, lanes, -(-count // lanes)
 
@@ -73,6 +85,8 @@ def miller_kernel(device: AnyDevice, count: int) -> tuple[KernelDefinition, int,
 def final_kernel(device: AnyDevice) -> tuple[KernelDefinition, int]:
     """Return the kernel of the final exponentiation, and the number of its lanes."""
     if _has_lanes(device):
+        from quod.curve.pairing.subgroup_miller_loop import pairing_final_by_lanes
+
         return pairing_final_by_lanes, device.lanes
     # The kernel for all lanes of a vector would run as long, and take much longer to compile.
     return pairing_final, 1

@@ -7,7 +7,7 @@ computed at once, one per lane, and each lane holds one coefficient of an elemen
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quod.curve.named import CURVES
 from quod.curve.pairing.final_exponentiation import power_of_product
@@ -16,7 +16,10 @@ from quod.curve.parameters import PairingCurve, by_twist
 from quod.field.element import Element
 from quod.field.extension import ExtensionElement
 from quod.field.tower_lanes import LANES, LaneTower
-from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel import U32, U64, Pointer, kernel
+
+if TYPE_CHECKING:
+    from quod.kernel.builder.builder import Builder
 
 Fq2 = ExtensionElement
 

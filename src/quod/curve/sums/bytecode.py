@@ -14,9 +14,10 @@ from collections.abc import Hashable, Sequence
 from typing import Any
 
 from quod.curve.group import Group
+from quod.field.any_field import field_arithmetic
 from quod.field.arithmetic import FieldArithmetic
 from quod.field.element import Element
-from quod.field.extension import ExtensionField, field_arithmetic
+from quod.field.extension import ExtensionField
 from quod.field.strategies.lazy_limbs.strategy import LazyLimbs
 from quod.frozen import frozen
 from quod.kernel.builder.builder import Builder

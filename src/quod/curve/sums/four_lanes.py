@@ -15,8 +15,8 @@ from quod.curve.lanes import of_lane
 from quod.curve.sums.edwards import edwards_form
 from quod.curve.sums.forms import Form
 from quod.curve.weierstrass.point import CoordinateElement, plus_a_times
+from quod.field.any_field import field_arithmetic
 from quod.field.arithmetic import FieldArithmetic
-from quod.field.extension import field_arithmetic
 from quod.frozen import frozen
 from quod.kernel.builder.builder import Builder
 from quod.kernel.errors import TraceError

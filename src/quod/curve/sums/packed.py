@@ -17,8 +17,8 @@ from quod.curve.sums.bytecode import ElementMachine, Step, step
 from quod.curve.sums.edwards import EdwardsSums
 from quod.curve.sums.entries import SIGN_BIT
 from quod.curve.sums.forms import SumArithmetic
+from quod.field.any_field import field_arithmetic
 from quod.field.element import Element
-from quod.field.extension import field_arithmetic
 from quod.field.strategies.lazy_limbs.strategy import halves, joined
 from quod.kernel.builder.builder import Builder
 from quod.kernel.ir import types

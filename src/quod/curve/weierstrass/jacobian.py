@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from quod.curve.group import Group
-from quod.field.extension import field_arithmetic
+from quod.field.any_field import field_arithmetic
 from quod.kernel.builder.builder import Builder
 from quod.kernel.errors import TraceError
 

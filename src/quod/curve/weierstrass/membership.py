@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import functools
 import operator
+from typing import TYPE_CHECKING
 
 from quod.curve.group import Group
 from quod.curve.groups import PairingGroup
 from quod.curve.parameters import by_family
 from quod.curve.weierstrass.point import ExtendedPoint, PointArithmetic, plus_a_times
-from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel import U32, U64, Pointer, kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
+
+if TYPE_CHECKING:
+    from quod.kernel.builder.builder import Builder
 
 ON_CURVE, OFF_CURVE, OUTSIDE_SUBGROUP = 0, 1, 2
 

@@ -8,18 +8,20 @@ operation is right for every pair of points: equal, opposite, infinite.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from quod.curve.group import Group
-from quod.field.arithmetic import FieldArithmetic
-from quod.field.extension import field_arithmetic
+from quod.field.any_field import field_arithmetic
 from quod.frozen import frozen
-from quod.kernel.builder.builder import Builder
 from quod.kernel.builder.structure import Rebuild, Unknown, flatten
 from quod.kernel.errors import TraceError
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Operand, Value
 from quod.validation import instance
+
+if TYPE_CHECKING:
+    from quod.field.arithmetic import FieldArithmetic
+    from quod.kernel.builder.builder import Builder
 
 CoordinateElement = Any
 """An element of Fq or of Fq2."""

@@ -7,16 +7,19 @@ Arrays hold affine points (`quod.curve.array`) or extended points, X, Y, ZZ and 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quod.curve.group import Group
 from quod.curve.multiples.instance_table import InstanceTable, digit_bits
 from quod.curve.weierstrass.point import ExtendedPoint, PointArithmetic
 from quod.curve.weierstrass.shared_inversion import share_inversion
 from quod.frozen import replace
-from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel import U32, U64, Pointer, kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
+
+if TYPE_CHECKING:
+    from quod.kernel.builder.builder import Builder
 
 
 @kernel

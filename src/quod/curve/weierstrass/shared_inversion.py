@@ -7,11 +7,13 @@ Montgomery, "Speeding the Pollard and elliptic curve methods of factorization", 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
-from quod.field.arithmetic import FieldArithmetic
-from quod.kernel import Builder
 from quod.kernel.ir.value import Value
+
+if TYPE_CHECKING:
+    from quod.field.arithmetic import FieldArithmetic
+    from quod.kernel.builder.builder import Builder
 
 T = TypeVar("T")
 

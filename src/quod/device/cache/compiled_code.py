@@ -30,6 +30,8 @@ class KernelFacts:
     entry: the name of the kernel's entry point in the code.
     dynamic_shared_bytes: bytes of shared memory that the launch has to request.
     digest: the `text_digest` of the compiled text.
+    offset: the offset of the entry point in the code, if that is a memory image, which runs
+        without a linker.
     """
 
     uses: PointerUses
@@ -37,6 +39,7 @@ class KernelFacts:
     entry: str
     dynamic_shared_bytes: int = 0
     digest: str = ""
+    offset: int | None = None
 
 
 @frozen
@@ -57,6 +60,7 @@ class CompiledCode:
                 "entry": self.facts.entry,
                 "digest": self.facts.digest,
                 "dynamic_shared_bytes": self.facts.dynamic_shared_bytes,
+                "offset": self.facts.offset,
             }
         ).encode()
         return _LENGTH.pack(len(metadata)) + metadata + self.code
@@ -76,6 +80,8 @@ class CompiledCode:
             metadata["entry"],
             metadata["dynamic_shared_bytes"],
             metadata["digest"],
+            # Code for a GPU has none.
+            metadata.get("offset"),
         )
         return cls(facts, data[start:])
 

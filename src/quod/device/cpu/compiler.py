@@ -23,6 +23,7 @@ from quod.device.cache.compiled_code import (
     trace_key,
 )
 from quod.device.cpu import llvm as llvm_jit
+from quod.device.cpu.native_code import NativeCode, arrange
 from quod.device.cpu.processor import host_processor, toolchain
 from quod.device.memory.buffer import HOST
 from quod.device.protocol import KernelRepr
@@ -104,7 +105,7 @@ class KernelText:
         self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
     ) -> None:
         self._kernel, self._text = emit(definition, machine, static)
-        self.key = key_of("llvm text", self._text, toolchain())
+        self.key = key_of("llvm image", self._text, toolchain())
 
     def compile(self, cache: CompileCache | None = None) -> CompiledCode:
         """Compile the text. If LLVM refuses it, keep it in `cache` and raise KernelError."""
@@ -118,10 +119,13 @@ class KernelText:
             raise KernelError(
                 f"kernel {kernel.name} ({kernel.location}): {error}{location}"
             ) from error
+        # Arranged once: in Python this takes as long as all else that loads a kernel.
+        native = arrange(code, kernel.name)
         facts = KernelFacts(
-            pointer_uses(kernel), _stack_bytes(kernel), kernel.name, digest=text_digest(self._text)
-        )
-        return CompiledCode(facts, code)
+            pointer_uses(kernel), _stack_bytes(kernel), kernel.name,
+            digest=text_digest(self._text), offset=None if native is None else native.entry,
+        )  # fmt: skip
+        return CompiledCode(facts, code if native is None else native.image)
 
 
 def _stack_bytes(kernel: Kernel) -> int:
@@ -194,8 +198,7 @@ def _compile_and_load(
         )
     if not loaded:
         compiled = CompiledCode.unpack(packed)
-        code = llvm_jit.LoadedCode(compiled.code, definition.name)
-        loaded.append(CpuKernel(definition, machine, static, compiled, code))
+        loaded.append(CpuKernel(definition, machine, static, compiled, _loaded(compiled)))
         cache.put(key, packed)
     if trace is not None:
         cache.put(trace, key.encode())
@@ -219,7 +222,14 @@ def _load(
     """Make a kernel from a cache entry; None if its code cannot be linked and must be rebuilt."""
     try:
         compiled = CompiledCode.unpack(stored)
-        code = llvm_jit.LoadedCode(compiled.code, definition.name)
+        code = _loaded(compiled)
     except (KernelError, ValueError, KeyError, struct.error):
         return None
     return CpuKernel(definition, machine, static, compiled, code)
+
+
+def _loaded(compiled: CompiledCode) -> llvm_jit.LoadedCode:
+    """Load compiled code; raises KernelError, or ValueError for an invalid memory image."""
+    facts, code = compiled.facts, compiled.code
+    image = code if facts.offset is None else NativeCode.stored(code, facts.offset)
+    return llvm_jit.LoadedCode(image, facts.entry)

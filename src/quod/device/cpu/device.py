@@ -164,9 +164,11 @@ class CpuDevice(OpenedDevice):
         )  # fmt: skip
 
     def has(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> bool:
-        """Return whether the cache appears to hold the kernel's code already."""
-        machine = self.machine(lanes_of(definition, lanes, self.lanes))
-        return cpu_compiler.is_known(definition, machine, static, self._cache)
+        """Return whether the kernel is loaded, or the cache appears to hold its code."""
+        lanes = lanes_of(definition, lanes, self.lanes)
+        return self._kernels.holds(definition, lanes, static) or cpu_compiler.is_known(
+            definition, self.machine(lanes), static, self._cache
+        )
 
     def emit(self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any) -> str:
         """Return the LLVM IR that `compile` compiles."""

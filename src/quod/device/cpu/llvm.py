@@ -7,7 +7,7 @@ import functools
 import itertools
 from typing import Any
 
-from quod.device.cpu.native_code import ExecutableMemory, arrange
+from quod.device.cpu.native_code import ExecutableMemory, NativeCode
 from quod.device.cpu.processor import HostProcessor, host_processor, llvm
 from quod.device.cpu.workers import EntryPoint
 from quod.errors import DeviceError, KernelError
@@ -79,21 +79,21 @@ def _jit(processor: HostProcessor) -> Any:
 
 
 class LoadedCode:
-    """One object file in executable memory, alive as long as this object or its `entry` is.
+    """Code in executable memory, alive as long as this object or its `entry` is.
 
+    code: a memory image, or an object file, which LLVM links.
     Raises KernelError if it cannot be linked, DeviceError if memory cannot be made executable.
     """
 
     _numbers = itertools.count(1)
 
-    def __init__(self, code: bytes, symbol: str) -> None:
-        native = arrange(code, symbol)
+    def __init__(self, code: NativeCode | bytes, symbol: str) -> None:
         memory: Any
-        if native is None:
+        if isinstance(code, bytes):
             memory, address = _link(code, symbol, f"quod{next(self._numbers)}")
         else:
             try:
-                memory = ExecutableMemory(native)
+                memory = ExecutableMemory(code)
             except OSError as error:
                 raise DeviceError(f"kernel {symbol} cannot be loaded: {error.strerror}") from error
             address = memory.entry

@@ -123,12 +123,21 @@ _MACHINES = {"x86_64": _X86_64, "amd64": _X86_64, "aarch64": _AARCH64}
 class NativeCode(NamedTuple):
     """The memory image of an object file, and the offset of the function in it.
 
+    The image runs at any page, so it may be stored and loaded again.
     coherent: instruction caches see what the CPU writes.
     """
 
     image: bytes
     entry: int
     coherent: bool = True
+
+    @classmethod
+    def stored(cls, image: bytes, entry: int) -> NativeCode:
+        """Return code that `arrange` made for this machine; ValueError for another one's."""
+        machine = _MACHINES.get(os.uname().machine)
+        if machine is None or not 0 <= entry < len(image):
+            raise ValueError("not the image of a function for this machine")
+        return cls(image, entry, machine.coherent)
 
 
 class _Section(NamedTuple):

@@ -84,10 +84,7 @@ class KernelTable(Generic[Kernel]):
         Raises TraceError if the kernel has changed since it was built, KernelError for a static
         argument that cannot be hashed.
         """
-        key = (
-            definition, lanes,
-            tuple((name, exact(value)) for name, value in sorted(static.items())),
-        )  # fmt: skip
+        key = _key(definition, lanes, static)
         try:
             kernel = self._kernels.get(key)
         except TypeError as error:
@@ -112,9 +109,20 @@ class KernelTable(Generic[Kernel]):
             self._building.pop(key, None)
         return kernel
 
+    def holds(
+        self, definition: KernelDefinition, lanes: int, static: Mapping[str, Any]
+    ) -> bool:  # fmt: skip
+        """Return whether `get` would return a kernel that was built before."""
+        return _key(definition, lanes, static) in self._kernels
+
     def forget(self, kernel: Kernel) -> None:
         """Drop a kernel, so that the next request builds it again."""
         with self._lock:
             for key, cached in tuple(self._kernels.items()):
                 if cached is kernel:
                     del self._kernels[key]
+
+
+def _key(definition: KernelDefinition, lanes: int, static: Mapping[str, Any]) -> Hashable:
+    arguments = ((name, exact(value)) for name, value in sorted(static.items()))
+    return definition, lanes, tuple(arguments)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.field.element import Element
+from quod.field.limb_counts import limbs_of_52
 from quod.field.moduli import Modulus
 from quod.field.strategies.inversion import Inversion52
 from quod.field.strategies.vector_limbs import Limbs, Pairs, Steps, VectorLimbs
@@ -36,8 +37,7 @@ class Ifma52(VectorLimbs):
 
     @classmethod
     def _limbs_for(cls, modulus: Modulus) -> int:
-        # The limbs must hold 16p, which inversion needs, and at least the bits of memory.
-        return -(-max(modulus.bits + 4, 32 * modulus.words) // _BITS)
+        return limbs_of_52(modulus)
 
     @classmethod
     def _holds(cls, modulus: Modulus) -> bool:

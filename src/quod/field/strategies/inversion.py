@@ -19,13 +19,16 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from quod.field.moduli import Modulus
 from quod.field.strategies.carry_chains import with_carry
 from quod.frozen import frozen
-from quod.kernel.builder.builder import Builder
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
+
+if TYPE_CHECKING:
+    from quod.kernel.builder.builder import Builder
 
 Limbs = tuple[Value, ...]
 

@@ -8,21 +8,23 @@ not be normalised: their limbs only have to be below 2**32, and a product's colu
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from quod.field.element import Element
+from quod.field.limb_counts import bits_for_29, limbs_of_29
 from quod.field.moduli import Modulus
 from quod.field.strategies.inversion import Inversion29
 from quod.field.strategies.vector_limbs import Limbs, Pairs, Steps, VectorLimbs
 from quod.field.strategy import Strategy
-from quod.kernel.builder.builder import Builder
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 from quod.kernel.machine import Machine
 
+if TYPE_CHECKING:
+    from quod.kernel.builder.builder import Builder
+
 T = TypeVar("T")
 
-_MAX_BITS = 29
 _FACTOR_BITS = 32
 _MAX_FACTOR = (1 << _FACTOR_BITS) - 1
 _LANES = 4
@@ -47,18 +49,13 @@ class Limbs29(VectorLimbs):
         self.estimate_limbs = 1 if reach >= _MIN_REACH else 2
         self.room = min(self.room, self.last_most << (self.limb_bits * (self.limb_count - 1)))
 
-    @staticmethod
-    def _total_bits(modulus: Modulus) -> int:
-        # The limbs must hold 32p, which inversion needs, and at least the bits of memory.
-        return max(modulus.bits + 5, 32 * modulus.words)
-
     @classmethod
     def _limbs_for(cls, modulus: Modulus) -> int:
-        return -(-cls._total_bits(modulus) // _MAX_BITS)
+        return limbs_of_29(modulus)
 
     @classmethod
     def _bits_for(cls, modulus: Modulus) -> int:
-        return -(-cls._total_bits(modulus) // cls._limbs_for(modulus))
+        return -(-bits_for_29(modulus) // cls._limbs_for(modulus))
 
     @classmethod
     def _holds(cls, modulus: Modulus) -> bool:

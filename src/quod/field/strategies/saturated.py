@@ -11,6 +11,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 from quod.field.element import Element
+from quod.field.limb_counts import is_full
 from quod.field.moduli import Modulus
 from quod.field.prime import PrimeField
 from quod.field.strategies.carry_chains import with_carry
@@ -33,7 +34,7 @@ class SaturatedLimbs(PrimeField):
 
     def _is_full(self, modulus: Modulus) -> bool:
         """Return whether the sum of two elements, or a product's row, may exceed the words."""
-        return 2 * modulus.value > modulus.montgomery_radix
+        return is_full(modulus)
 
     def _limbs_for(self, modulus: Modulus) -> int:
         return modulus.words * 32 // self.limb_bits + self._is_full(modulus)

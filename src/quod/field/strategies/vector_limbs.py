@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Generator, Sequence
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from quod.field.element import Element
 from quod.field.strategies.inversion import VectorInversion
 from quod.field.strategies.spare_limbs import SpareLimbs
-from quod.kernel.builder.builder import Builder
 from quod.kernel.errors import TraceError
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
+
+if TYPE_CHECKING:
+    from quod.kernel.builder.builder import Builder
 
 WORD_LIMIT = 1 << 64
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.field.extension import field_arithmetic
+from quod.field.any_field import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.gkr.checker.messages import NONE
 from quod.gkr.checker.structs import PerProof, Tiles

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from quod.field.extension import field_arithmetic
+from quod.field.any_field import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.gkr.checker.messages import NONE
 from quod.gkr.checker.proof_buffer import SumReader, of_integer

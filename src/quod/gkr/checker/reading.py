@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.field.extension import field_arithmetic
+from quod.field.any_field import field_arithmetic
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.gkr.checker.messages import DIGEST_WORDS

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from quod.field.extension import field_arithmetic
+from quod.field.any_field import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.gkr.prover.gates import (
     PUBLIC_TAG,

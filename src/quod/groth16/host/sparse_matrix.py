@@ -29,11 +29,13 @@ from quod.field.kernels import field_multiply
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
 from quod.frozen import frozen
-from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel import U32, U64, Pointer, kernel
 from quod.kernel.ir import types
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
+
+    from quod.kernel.builder.builder import Builder
 
 Coefficients = np.ndarray[Any, np.dtype[Any]]
 

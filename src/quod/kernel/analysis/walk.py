@@ -22,6 +22,7 @@ from quod.kernel.ir.nodes import Block, Function, Kernel, Location, Op, walk
 from quod.kernel.ir.types import PointerType, is_private
 from quod.kernel.ir.value import Value
 from quod.kernel.ops.definition import AccessKind
+from quod.kernel.ops.scalar import OPS
 from quod.kernel.ops.semantics import Array
 
 _BUFFER_ALIGNMENT = 256
@@ -362,7 +363,7 @@ class _Walker:
 
 def _address_op(name: str, op: Op, value: Value) -> Op:
     """Make an op for address arithmetic, which the kernel does not contain."""
-    return Op(name, (value, value), (value,), {}, (), op.location)
+    return Op(OPS[name], (value, value), (value,), {}, (), op.location)
 
 
 def _carry(first: Lanes, op: Op, size: int) -> Lanes:

@@ -15,6 +15,7 @@ from quod.kernel.errors import TraceError, current_location
 from quod.kernel.ir.nodes import Block, Function, Location, Op
 from quod.kernel.ir.types import Type
 from quod.kernel.ir.value import Recorder, Value
+from quod.kernel.ops.scalar import OPS
 
 FunctionBody = Callable[..., Any]
 
@@ -110,7 +111,7 @@ class Tracer:
             if results is not None:
                 return results
         op = Op(
-            name, tuple(operands), (), attributes or {}, regions,
+            OPS[name], tuple(operands), (), attributes or {}, regions,
             location or self.location or self.locate(),
         )  # fmt: skip
         builder = self.builder

@@ -304,7 +304,7 @@ class _Parser:
         token = self._take("word", "an op")
         if token.text not in OPS:
             raise self._error(f"there is no op {token.text}", token)
-        op = Op(token.text, (), tuple(results), {}, (), Location(self._name, first_token.line))
+        op = Op(OPS[token.text], (), tuple(results), {}, (), Location(self._name, first_token.line))
         for result in results:
             result.op = op
         self._unnamed_attribute(op)

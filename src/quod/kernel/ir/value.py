@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Annotated, Any, Generic, NoReturn, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Generic, NoReturn, Protocol, TypeVar
 
 from quod.kernel.errors import Location, TraceError, an
 from quod.kernel.ir import types
 from quod.kernel.ir.types import PointerType, Type
-from quod.kernel.ops.definition import OpDefinition
-from quod.kernel.ops.scalar import OPS
+
+if TYPE_CHECKING:
+    from quod.kernel.ops.definition import OpDefinition
 
 
 class Recorder(Protocol):
@@ -221,11 +222,11 @@ class Op:
     )  # fmt: skip
 
     def __init__(
-        self, name: str, operands: tuple[Value, ...], results: tuple[Value, ...],
+        self, definition: OpDefinition, operands: tuple[Value, ...], results: tuple[Value, ...],
         attributes: dict[str, Any], regions: tuple[Block, ...], location: Location,
     ) -> None:  # fmt: skip
-        self.name = name
-        self.definition: OpDefinition = OPS[name]
+        self.name = definition.name
+        self.definition = definition
         self.operands = operands
         self.results = results
         self.attributes = attributes

@@ -13,18 +13,20 @@ its pairs one by one; see `_Accumulator.forward_carefully`.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from quod.curve.group import Group
 from quod.curve.sums.entries import INDEX_MASK, SIGN_BIT
 from quod.curve.weierstrass.point import CoordinateElement, plus_a_times
-from quod.field.extension import ExtensionElement, field_arithmetic
+from quod.field.any_field import field_arithmetic
 from quod.frozen import frozen
-from quod.kernel.builder.builder import Builder
 from quod.kernel.builder.structure import Rebuild, flatten
 from quod.kernel.definition import kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import U32, U64, Pointer, Value
+
+if TYPE_CHECKING:
+    from quod.kernel.builder.builder import Builder
 
 NO_ENTRY = 0xFFFFFFFF
 
@@ -70,6 +72,9 @@ class _Rows:
 
 def _bound(element: CoordinateElement) -> int:
     """Return the compile-time bound of an element's limbs as integers."""
+    # Imported here, as only a trace makes elements.
+    from quod.field.extension import ExtensionElement
+
     if isinstance(element, ExtensionElement):
         return max(c.bound for c in element.coefficients)
     return int(element.bound)

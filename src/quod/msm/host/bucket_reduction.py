@@ -8,13 +8,17 @@ over far fewer points.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from quod.curve.group import Group
 from quod.curve.weierstrass.point import ExtendedPoint, PointArithmetic
-from quod.kernel.builder.builder import Builder
 from quod.kernel.definition import kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import U32, U64, Pointer, Value
 from quod.msm.host.segments import NO_POINT
+
+if TYPE_CHECKING:
+    from quod.kernel.builder.builder import Builder
 
 
 @kernel

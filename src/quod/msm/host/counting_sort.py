@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from quod.curve.sums.entries import SIGN_BIT
-from quod.kernel.builder.builder import Builder
 from quod.kernel.definition import kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import U8, U16, U32, U64, Pointer, Value
 from quod.msm.scalars import SCALAR_BYTES, bits_of, is_above
+
+if TYPE_CHECKING:
+    from quod.kernel.builder.builder import Builder
 
 _SCALAR_WORDS_64 = SCALAR_BYTES // 8
 

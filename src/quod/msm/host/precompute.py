@@ -7,12 +7,16 @@ base). The MSM then has more bases and shorter scalars.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from quod.curve.group import Group
 from quod.curve.weierstrass.point import PointArithmetic
-from quod.kernel.builder.builder import Builder
 from quod.kernel.definition import kernel
 from quod.kernel.ir.types import u64
 from quod.kernel.ir.value import U32, U64, Pointer
+
+if TYPE_CHECKING:
+    from quod.kernel.builder.builder import Builder
 
 
 @kernel

@@ -6,11 +6,15 @@ witness, becomes several chunks, whose sums are added in a further pass over far
 
 from __future__ import annotations
 
-from quod.kernel.builder.builder import Builder
+from typing import TYPE_CHECKING
+
 from quod.kernel.builder.structs import Struct
 from quod.kernel.definition import kernel
 from quod.kernel.ir.types import u32
 from quod.kernel.ir.value import U32, Pointer, Value
+
+if TYPE_CHECKING:
+    from quod.kernel.builder.builder import Builder
 
 NO_POINT = 0xFFFFFFFF
 """The point number of an empty segment's sum."""

@@ -11,13 +11,12 @@ Column q of a pass whose rows are S = 2**s apart begins at element
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
-from quod.field.element import Element
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
 from quod.frozen import frozen
-from quod.kernel import U64, Builder, Pointer, kernel
+from quod.kernel import U64, Pointer, kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 from quod.ntt.rows import (
@@ -30,6 +29,10 @@ from quod.ntt.rows import (
     store_limbs,
 )
 from quod.ntt.steps import STEP_LEVELS, Direction, butterflies, steps_of, twiddles_of_step
+
+if TYPE_CHECKING:
+    from quod.field.element import Element
+    from quod.kernel.builder.builder import Builder
 
 Lanes = Literal["adjacent", "apart", "any"]
 """The columns of a workgroup's lanes. adjacent: neighbours in memory, as S is at least the number

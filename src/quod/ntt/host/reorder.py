@@ -19,7 +19,7 @@ from quod.field.array import Words
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
 from quod.frozen import frozen
-from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel import U32, U64, Pointer, kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 from quod.ntt.ordering import reversed_bits
@@ -27,6 +27,8 @@ from quod.ntt.twiddles import multiplied_by_power
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
+
+    from quod.kernel.builder.builder import Builder
 
 
 @kernel

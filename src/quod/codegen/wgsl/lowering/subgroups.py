@@ -10,7 +10,7 @@ from quod.kernel.ir.nodes import Function, Op, walk
 from quod.kernel.ir.types import Type
 from quod.kernel.ir.value import Value
 from quod.kernel.machine import Capability
-from quod.kernel.ops.scalar import COMBINING, SUBGROUP, distances
+from quod.kernel.ops.scalar import COMBINING, OPS, SUBGROUP, distances
 
 
 def declare_shuffle_memory(lowering: Lowering) -> None:
@@ -91,7 +91,7 @@ def _combined(lowering: Lowering, op: Op) -> None:
         partner_exists = lane < width
         if width & (width - 1):
             lane = k.select(partner_exists, lane, k.lane_id())
-        pair = Op(name, op.operands * 2, op.results, {}, (), op.location)
+        pair = Op(OPS[name], op.operands * 2, op.results, {}, (), op.location)
         (combined,) = compute(
             lowering.wide, pair, [number, _read_from_lane(lowering, type_, number, lane)]
         )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from quod.field.extension import field_arithmetic
+from quod.field.any_field import field_arithmetic
 from quod.field.spec import FieldSpec
 from quod.gkr.checker.proof_buffer import ProofBuffer, SumReader
 from quod.gkr.checker.records import FAILED, PASSED, READ
