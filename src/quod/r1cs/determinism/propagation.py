@@ -2,7 +2,8 @@
 
 Rules run in order of cost: each runs only when the cheaper ones have nothing to do. Counters for
 each equation (undetermined nodes, their sum, nodes without a range) tell when a rule may apply,
-so that propagation takes time proportional to the entries of the constraints.
+so that propagation takes time proportional to the entries of the constraints. Ranges other than
+those of bits are derived only if a target is still undetermined without them.
 """
 
 from __future__ import annotations
@@ -81,6 +82,7 @@ class Propagation:
         self.steps: list[Step] = []
         self._narrowings: dict[int, int] = {}
         self._ticks = 0
+        self._derives_ranges = False
         # Nodes whose equations have counted them as determined.
         self._is_counted = bytearray(nodes)
         self._stack: list[int] = []
@@ -186,7 +188,7 @@ class Propagation:
     # --- the loop
 
     def run(self) -> None:
-        """Apply rules until none applies; raises TimeIsUp."""
+        """Apply rules until none applies or all targets are determined; raises TimeIsUp."""
         while True:
             self._ticks += 1
             if not self._ticks % _CLOCK_INTERVAL and monotonic() > self.deadline:
@@ -197,10 +199,18 @@ class Propagation:
                 self._apply_to_product(index)
             elif (index := self._digits.pop()) is not None:
                 self._apply_digits(index)
-            elif (index := self._sums.pop()) is not None:
+            elif self._derives_ranges and (index := self._sums.pop()) is not None:
                 self._apply_sum(index)
-            else:
+            elif self._derives_ranges or self.are_targets_determined():
                 return
+            else:
+                self._derives_ranges = True
+                for index in range(len(self.form.products)):
+                    self._products.add(index)
+
+    def are_targets_determined(self) -> bool:
+        """Return whether the inputs determine all targets."""
+        return all(self.determined[wire] for wire in self.rows.targets)
 
     def _count(self, node: int) -> None:
         """Count a determined node in its equations, and solve those with one node left."""
@@ -342,7 +352,8 @@ class Propagation:
                     self._exclude(term, index)
         elif c.factor and self.is_nonzero(a) and self.is_nonzero(b):
             self._exclude(c, index)
-        self._apply_product_ranges(index)
+        if self._derives_ranges:
+            self._apply_product_ranges(index)
 
     def _apply_zero_test(self, index: int, factor: Affine, flag: Affine) -> None:
         """Determine the flag of X * W = Z by a second product X * U = V; see `Rule.ZERO_TEST`."""

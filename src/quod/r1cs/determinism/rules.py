@@ -110,6 +110,8 @@ def digit_scale(coefficients: Sequence[int], widths: Sequence[int], prime: int) 
 
     See `Rule.DIGITS`. The candidates are 1 and inverses of the coefficients.
     """
+    if len({min(k, prime - k) for k in coefficients}) < len(coefficients):
+        return None
     for candidate in dict.fromkeys((1, *coefficients[:_MAX_SCALES])):
         scale = pow(candidate, -1, prime)
         if are_weights([k * scale % prime for k in coefficients], widths, prime):
