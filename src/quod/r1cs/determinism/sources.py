@@ -43,8 +43,9 @@ def rows_of_file(
     outputs = range(1, 1 + r1cs.public_outputs)
     target_wires = _selected(targets, wires, name, lambda: outputs)
     return Rows(
-        r1cs.fr.value, r1cs.wires, _matrices_of(r1cs.matrices), frozenset(input_wires),
-        _without(target_wires, input_wires), name, lambda row: f"constraint {row}",
+        r1cs.fr.value, r1cs.wires, _matrices_of(r1cs.matrices),
+        *_disjoint(inputs, input_wires, targets, target_wires, name),
+        name, lambda row: f"constraint {row}",
     )  # fmt: skip
 
 
@@ -109,8 +110,8 @@ def rows_of_circuit(
     target_wires = _selected(targets, numbers, name, lambda: computed)
     a, b, c = (matrix(side) for side in shape.sides)
     return Rows(
-        system.prime, count, (a, b, c), frozenset(input_wires),
-        _without(target_wires, input_wires), name, location,
+        system.prime, count, (a, b, c),
+        *_disjoint(inputs, input_wires, targets, target_wires, name), name, location,
     )  # fmt: skip
 
 
@@ -150,9 +151,21 @@ def _selected(
 _INDICES = re.compile(r"(\[\d+\])+$")
 
 
-def _without(targets: Iterable[int], inputs: Iterable[int]) -> tuple[int, ...]:
-    excluded = set(inputs)
-    return tuple(wire for wire in targets if wire not in excluded)
+def _disjoint(
+    inputs: Selection, input_wires: list[int], targets: Selection, target_wires: list[int],
+    name: Callable[[int], str],
+) -> tuple[frozenset[int], tuple[int, ...]]:  # fmt: skip
+    """Return inputs and targets without common wires: what a caller names precedes the default.
+
+    Raises InputError if the caller names a wire as both.
+    """
+    input_set, target_set = frozenset(input_wires), set(target_wires)
+    is_named = targets is not None and ALL not in targets
+    if is_named and inputs is None:
+        return input_set - target_set, tuple(target_wires)
+    if is_named and (common := input_set & target_set):
+        raise InputError(f"{name(min(common))!r} cannot be both an input and a target")
+    return input_set, tuple(wire for wire in target_wires if wire not in input_set)
 
 
 def _matrices_of(
