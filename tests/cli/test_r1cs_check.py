@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from quod import r1cs
 from quod.cli import entry
-from quod.formats import Witness
+from quod.formats import SparseMatrix, Witness
+from quod.formats.r1cs import write_r1cs
 from quod.testing import assert_deterministic
 
 System = r1cs.ConstraintSystem
@@ -87,7 +89,30 @@ def test_waivers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_undecided(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run(["r1cs", "check", "root.r1cs", "--targets", "2", "--time", "0"]) == 14
-    assert "1 target of 1 is undecided within 0 s" in capsys.readouterr().err
+    assert "1 target of 1 is undecided, first wire 2 within 0 s" in capsys.readouterr().err
+
+
+def test_private_inputs_without_wires(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """circom may replace an input by the outputs, so nothing is shown ambiguous."""
+    bit = SparseMatrix(np.array([0, 1]), np.array([1], np.uint32), _words(1))
+    zero = SparseMatrix(np.array([0, 0]), np.empty(0, np.uint32), _words())
+    system: dict[str, Any] = {
+        "curve": "bn254", "wires": 2, "public_outputs": 1, "public_inputs": 0,
+        "a": bit, "b": bit, "c": zero,
+    }  # fmt: skip
+    write_r1cs("lost.r1cs", private_inputs=1, labels=3, **system)
+    write_r1cs("free.r1cs", private_inputs=0, **{**system, "a": zero})
+    assert entry.run(["r1cs", "check", "lost.r1cs"]) == 0
+    write_r1cs("lost.r1cs", private_inputs=1, labels=3, **{**system, "a": zero})
+    assert entry.run(["r1cs", "check", "lost.r1cs"]) == 14
+    assert "1 private input of the circuit without a wire" in capsys.readouterr().err
+    assert entry.run(["r1cs", "check", "free.r1cs"]) == 13
+
+
+def _words(*values: int) -> Any:
+    words = np.zeros((len(values), 8), np.uint32)
+    words[:, 0] = values
+    return words
 
 
 def test_wrong_names(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -108,9 +108,14 @@ def check(
         )
     if verdicts:
         limit = f" within {time:g} s" if report.timed_out else ""
+        if rows.lost_inputs:
+            limit += (
+                f"; {counted(rows.lost_inputs, 'private input')} of the circuit without a wire: "
+                "compile it with --O1, or name the --inputs"
+            )
         raise UndecidedError(
             f"{r1cs}: {counted(len(verdicts), 'target')} of {len(rows.targets):,} "
-            f"{'is' if len(verdicts) == 1 else 'are'} undecided{limit}, first {verdicts[0].name}"
+            f"{'is' if len(verdicts) == 1 else 'are'} undecided, first {verdicts[0].name}{limit}"
         )
     if not rows.targets:
         note(f"{r1cs} has no outputs, so there is nothing to decide; name --targets.", quiet=quiet)

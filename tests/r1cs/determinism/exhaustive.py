@@ -105,6 +105,28 @@ def _flags(generator: random.Random, prime: int, last: int) -> list[Constraint]:
     ]
 
 
+def _packed(generator: random.Random, prime: int, last: int) -> list[Constraint]:
+    """Two sums of bits in one equation, at different offsets."""
+    first, second, third = generator.sample(range(1, last + 1), 3) if last > 2 else (1, 2, 1)
+    bits: list[Constraint] = [({wire: 1}, {wire: 1, 0: -1}, {}) for wire in (first, second, third)]
+    equation = {first: 1, second: -1, 0: generator.choice((-2, -4, 0))}
+    equation[third] = equation.get(third, 0) + generator.choice((2, 4))
+    return [*bits, (equation, {0: 1}, {})]
+
+
+def _denominator(generator: random.Random, prime: int, last: int) -> list[Constraint]:
+    """A quotient of the form (u·a + v·b) / (1 + k·a·b)."""
+    if last < 4:
+        return []
+    a, b, product, quotient = generator.sample(range(1, last + 1), 4)
+    numerator = {a: generator.randrange(1, prime), b: generator.randrange(1, prime)}
+    return [
+        ({a: 1}, {b: 1}, {product: 1}),
+        ({0: 1, product: generator.randrange(1, prime)}, {quotient: 1}, numerator),
+    ]
+
+
 _PATTERNS: list[Callable[[random.Random, int, int], list[Constraint]]] = [
     _bit, _bit, _bit, _equation, _product, _zero, _constant, _square, _zero_test, _flags,
+    _packed, _denominator,
 ]  # fmt: skip

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import pytest
 
 from quod import r1cs
+from quod.curve import EDWARDS
 from quod.r1cs import gadgets
 from quod.r1cs.determinism.report import Report, check
 from quod.r1cs.determinism.rows import rows_of
@@ -153,6 +154,27 @@ def test_faulty_circuit_is_ambiguous_and_mended_one_is_unique(fault: str) -> Non
     assert [verdict.kind for verdict in report(mended).verdicts] == ["unique"]
 
 
+BABY_JUBJUB = EDWARDS["baby_jubjub"]
+
+
+def _points(system: System) -> gadgets.EdwardsPoints:
+    return gadgets.EdwardsPoints(system, BABY_JUBJUB)
+
+
+def _sum(system: System) -> gadgets.CurvePoint:
+    points = _points(system)
+    return points.add(points.private("p"), points.private("q"))
+
+
+def _multiple(system: System) -> gadgets.CurvePoint:
+    points = _points(system)
+    return points.multiply(system.private_bits("k", 8), points.private("p"))
+
+
+def _fixed_multiple(system: System) -> gadgets.CurvePoint:
+    return _points(system).multiply_fixed(system.private_bits("k", 9), BABY_JUBJUB.generator)
+
+
 GADGETS: dict[str, Callable[[System], object]] = {
     "bits": lambda s: s.bits(s.private("x"), 32),
     "is_zero": lambda s: [s.is_zero(s.private("x"))],
@@ -165,6 +187,9 @@ GADGETS: dict[str, Callable[[System], object]] = {
     "look_up": lambda s: gadgets.look_up(s, s.private_bits("i", 4), [list(range(16))]),
     "poseidon_hash": lambda s: [gadgets.poseidon_hash(s, s.private("x", 2))],
     "mimc7": lambda s: [gadgets.mimc7(s, s.private("x"), s.private("k"))],
+    "EdwardsPoints.add": _sum,
+    "EdwardsPoints.multiply": _multiple,
+    "EdwardsPoints.multiply_fixed": _fixed_multiple,
     "merkle_root": lambda s: [
         gadgets.merkle_root(s, s.private("leaf"), s.private("path", 3), s.private("index", 3))
     ],
@@ -176,6 +201,16 @@ def _is_less(system: System) -> r1cs.Signal:
     for operand in (a, b):
         system.bits(operand, 16)
     return gadgets.is_less(system, a, b, 16)
+
+
+@pytest.mark.thorough
+def test_packed_sums_of_blake2s_are_unique() -> None:
+    def circuit(system: System) -> None:
+        digest = gadgets.blake2s_hash(system, system.private_bits("x", 256), b"12345678")
+        for index, bit in enumerate(digest):
+            system.output(f"bit[{index}]", bit)
+
+    assert report(circuit).is_unique
 
 
 @pytest.mark.parametrize("name", GADGETS)

@@ -30,9 +30,9 @@ class Assignment:
         self._trail: list[int] = []
         self._counted: list[int] = []
         self._queue: list[int] = []
-        self._unassigned = [len(equation.nodes) for equation in self.form.equations]
-        self._unassigned_sum = [sum(equation.nodes) for equation in self.form.equations]
-        self._totals = [equation.constant for equation in self.form.equations]
+        self._unassigned = [len(equation.nodes) for equation in self.facts.equations]
+        self._unassigned_sum = [sum(equation.nodes) for equation in self.facts.equations]
+        self._totals = [equation.constant for equation in self.facts.equations]
         # Equations and products that may now determine nodes by digits or roots.
         self._pending: set[int] = set()
 
@@ -57,7 +57,7 @@ class Assignment:
         self._pending.clear()
 
     def _coefficient(self, index: int, node: int) -> int:
-        equation = self.form.equations[index]
+        equation = self.facts.equations[index]
         return equation.coefficients[equation.nodes.index(node)]
 
     def set(self, node: int, value: int) -> None:
@@ -119,7 +119,7 @@ class Assignment:
 
     def _digits(self, index: int) -> None:
         """Decompose the value of an equation if its nodes are digits."""
-        equation, prime, ranges = self.form.equations[index], self.prime, self.facts.ranges
+        equation, prime, ranges = self.facts.equations[index], self.prime, self.facts.ranges
         nodes, bounds = [], []
         for node in equation.nodes:
             if self.values[node] is None:

@@ -11,11 +11,12 @@ from collections.abc import Iterable, Sequence
 from itertools import product as combinations
 
 from quod.errors import QuodError
-from quod.r1cs.determinism.normal_form import Affine, NormalForm
+from quod.r1cs.determinism.normal_form import Affine, Equation, NormalForm
 from quod.r1cs.determinism.rows import Rows
 from quod.r1cs.determinism.rules import Step
 
 Bounds = tuple[int, int]
+Monomials = dict[tuple[int, ...], int]
 
 
 class CertificateError(QuodError):
@@ -89,6 +90,7 @@ def _equal(first: dict[int, int], second: dict[int, int], prime: int) -> bool:
 class _Checker:
     """The facts that the steps so far have proved; each rule has a method with its name.
 
+    equations: those of the normal form, and those that steps have split from them.
     determined: 1 for each determined node.
     bounds: ranges of nodes.
     never: pairs of a node and a value that it never has.
@@ -96,6 +98,7 @@ class _Checker:
 
     def __init__(self, rows: Rows, form: NormalForm) -> None:
         self.rows, self.form, self.p = rows, form, rows.prime
+        self.equations = list(form.equations)
         self.determined = bytearray(form.nodes)
         self.bounds: dict[int, Bounds] = {}
         self.never: set[tuple[int, int]] = set()
@@ -128,7 +131,7 @@ class _Checker:
         terms: dict[int, int] = {}
         constant = 0
         for index, multiplier in step.equations:
-            equation = self.form.equations[index]
+            equation = self.equations[index]
             constant += equation.constant * multiplier
             for node, k in zip(equation.nodes, equation.coefficients):
                 terms[node] = (terms.get(node, 0) + k * multiplier) % self.p
@@ -328,3 +331,112 @@ class _Checker:
                 selectors.add(x.node)
         distinct = len(set(zeros.values())) == len(zeros) and len(selectors) == 1
         return self.conclude(nodes, zeros.keys() == nodes, distinct)
+
+    def split(self, step: Step) -> bool:
+        terms, constant = self.combined(step)
+        modulus, offset = step.bounds or (0, 0)
+        if modulus < 1 or not all(node in self.bounds for node in terms):
+            return False
+        weights = {node: self.signed(k) for node, k in terms.items()}
+        low = {node: self.nearest(k, modulus) for node, k in weights.items()}
+        high = {node: (weights[node] - k) // modulus for node, k in low.items()}
+        totals = [
+            total
+            for total in (constant, constant - self.p)
+            if self.is_within(weights, total, self.p) and (total - offset) % modulus == 0
+        ]
+        if not totals or not self.is_within(low, offset, modulus):
+            return False
+        for part, total in ((low, offset), (high, (totals[0] - offset) // modulus)):
+            residues = {node: k % self.p for node, k in part.items() if k}
+            self.equations.append(
+                Equation(tuple(residues), tuple(residues.values()), total % self.p, 0)
+            )
+        return True
+
+    def nearest(self, number: int, modulus: int) -> int:
+        """Return the remainder of least magnitude; a tie has the sign of the number."""
+        magnitude = abs(number) % modulus
+        if 2 * magnitude > modulus:
+            magnitude -= modulus
+        return magnitude if number > 0 else -magnitude
+
+    def is_within(self, weights: dict[int, int], total: int, limit: int) -> bool:
+        """Return whether the total and the weighted nodes sum up to between -limit and limit."""
+        ends = [[k * bound for bound in self.bounds[node]] for node, k in weights.items()]
+        return -limit < total + sum(map(min, ends)) and total + sum(map(max, ends)) < limit
+
+    def edwards(self, step: Step) -> bool:
+        index, base, *others = step.products
+        a, b, n, _ = self.form.products[index]
+        t = self.form.products[base].c
+        numerator = self.polynomial(n)
+        for other in others:
+            numerator = self.with_product(numerator, other)
+        u, v = (weight % self.p for weight in step.bounds or (0, 0))
+        for f, y in ((a, b), (b, a)):
+            if not (f.factor and y.factor and t.factor and y.node == step.node):
+                continue
+            if f.node != t.node or not self.fixed(f, n):
+                continue
+            total = self.root(f) * t.factor + t.constant
+            square = -total * u * pow(v, -1, self.p) if v else 0
+            is_undefined = (
+                total % self.p == 0 if (u == 0) != (v == 0)
+                else self.p == 2 or pow(square, (self.p - 1) // 2, self.p) != self.p - 1
+            )  # fmt: skip
+            for first, second in self.factorings(base, others):
+                terms = {*numerator, *first, *second}
+                difference = (
+                    numerator.get(m, 0) - u * first.get(m, 0) - v * second.get(m, 0) for m in terms
+                )
+                if not is_undefined and not any(k % self.p for k in difference):
+                    return self.conclude([step.node])
+        return False
+
+    def factorings(self, base: int, others: Sequence[int]) -> list[tuple[Monomials, Monomials]]:
+        """Return pairs of polynomials whose product is the product `base`, before its constant."""
+        a, b, _, _ = self.form.products[base]
+        pairs = [(self.polynomial(a), self.polynomial(b))]
+        for first in others:
+            for second in others:
+                (c, d, ab, _), (e, f, cd, _) = (self.form.products[i] for i in (first, second))
+                if (ab.node, cd.node) == (a.node, b.node) and not any(
+                    (ab.constant, cd.constant, a.constant, b.constant)
+                ):
+                    k = a.factor * b.factor * pow(ab.factor * cd.factor, -1, self.p)
+                    p, q, r, s = (self.polynomial(term) for term in (c, d, e, f))
+                    p = {m: value * k for m, value in p.items()}
+                    pairs += [(_times(p, r), _times(q, s)), (_times(p, s), _times(q, r))]
+        return pairs
+
+    def polynomial(self, term: Affine) -> Monomials:
+        """Return an affine term as coefficients by monomial, a sorted tuple of wires."""
+        if term.node < self.form.wires:
+            return {(): term.constant, (term.node,): term.factor}
+        wires, coefficients = self.form.forms[term.node - self.form.wires]
+        terms: Monomials = {(wire,): k * term.factor for wire, k in zip(wires, coefficients)}
+        return {(): term.constant, **terms}
+
+    def with_product(self, polynomial: Monomials, index: int) -> Monomials:
+        """Replace the product c of a product by a * b, in monomials of which it is one wire."""
+        a, b, c, _ = self.form.products[index]
+        wire = (c.node,)
+        if wire not in polynomial or not c.factor or c.node >= self.form.wires:
+            return polynomial
+        k = polynomial[wire] * pow(c.factor, -1, self.p)
+        product = _times(self.polynomial(a), self.polynomial(b))
+        product[()] = product.get((), 0) - c.constant
+        terms = {monomial: value for monomial, value in polynomial.items() if monomial != wire}
+        for monomial, value in product.items():
+            terms[monomial] = terms.get(monomial, 0) + k * value
+        return terms
+
+
+def _times(left: Monomials, right: Monomials) -> Monomials:
+    product: Monomials = {}
+    for first, k in left.items():
+        for second, m in right.items():
+            monomial = tuple(sorted((*first, *second)))
+            product[monomial] = product.get(monomial, 0) + k * m
+    return product

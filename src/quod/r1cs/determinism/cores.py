@@ -24,7 +24,7 @@ class Core:
     def rows(self, facts: Propagation) -> list[int]:
         """Return the constraints of the core in ascending order."""
         form = facts.form
-        rows = {form.equations[index].row for index in self.equations}
+        rows = {facts.equations[index].row for index in self.equations}
         rows |= {form.products[index].row for index in self.products}
         return sorted(rows - {-1})
 
@@ -45,7 +45,7 @@ def cores_of(facts: Propagation) -> list[Core]:
             for index in facts.equations_of[node]:
                 if index not in equations:
                     equations.add(index)
-                    neighbours += form.equations[index].nodes
+                    neighbours += facts.equations[index].nodes
             for index in facts.products_of[node]:
                 if index not in products:
                     terms = [term.node for term in form.products[index][:3] if term.factor]
@@ -93,7 +93,7 @@ def _reduced(facts: Propagation, core: Core) -> list[tuple[dict[int, int], dict[
     prime = facts.prime
     reduced: dict[int, tuple[dict[int, int], dict[int, int]]] = {}
     for index in core.equations:
-        equation = facts.form.equations[index]
+        equation = facts.equations[index]
         terms = {
             node: k
             for node, k in zip(equation.nodes, equation.coefficients)

@@ -13,15 +13,17 @@ from itertools import product as combinations
 from time import monotonic
 
 from quod.r1cs.determinism.arithmetic import Range, centred, contains, narrowed, quadratic_roots
-from quod.r1cs.determinism.normal_form import Affine, NormalForm
+from quod.r1cs.determinism.normal_form import Affine, Equation, NormalForm
 from quod.r1cs.determinism.rows import Rows
 from quod.r1cs.determinism.rules import (
     Rule,
     Step,
     digit_scale,
     fixes_sign,
+    low_part,
     polynomial,
     product_range,
+    split_point,
     sum_of_roots,
     sum_range,
     zero_of,
@@ -55,6 +57,10 @@ class Queue:
             self._is_queued[item] = 1
             self._items.append(item)
 
+    def extend(self) -> None:
+        """Allow one index beyond the largest so far."""
+        self._is_queued.append(0)
+
     def pop(self) -> int | None:
         """Return an index, or None if there is none."""
         if not self._items:
@@ -67,6 +73,7 @@ class Queue:
 class Propagation:
     """The facts about the nodes of a system, and the steps that derived them.
 
+    equations: those of the normal form, then those that `Rule.SPLIT` derives.
     determined: 1 for each determined node.
     ranges: the range of each node, or None.
     excluded: values that nodes never have.
@@ -76,6 +83,7 @@ class Propagation:
     def __init__(self, rows: Rows, form: NormalForm, deadline: float = float("inf")) -> None:
         self.rows, self.form, self.prime, self.deadline = rows, form, rows.prime, deadline
         count, nodes = len(form.equations), form.nodes
+        self.equations = list(form.equations)
         self.determined = bytearray(nodes)
         self.ranges: list[Range | None] = [None] * nodes
         self.excluded: dict[int, set[int]] = {}
@@ -83,6 +91,7 @@ class Propagation:
         self._narrowings: dict[int, int] = {}
         self._ticks = 0
         self._derives_ranges = False
+        self._split = set[int]()
         # Nodes whose equations have counted them as determined.
         self._is_counted = bytearray(nodes)
         self._stack: list[int] = []
@@ -233,10 +242,10 @@ class Propagation:
 
     def undetermined_nodes(self, index: int) -> list[int]:
         """Return the undetermined nodes of an equation."""
-        return [node for node in self.form.equations[index].nodes if not self.determined[node]]
+        return [node for node in self.equations[index].nodes if not self.determined[node]]
 
     def _apply_digits(self, index: int) -> None:
-        equation, nodes, coefficients, widths = self.form.equations[index], [], [], []
+        equation, nodes, coefficients, widths = self.equations[index], [], [], []
         for node, coefficient in zip(equation.nodes, equation.coefficients):
             if not self.determined[node]:
                 if (bounds := self.ranges[node]) is None:
@@ -249,7 +258,7 @@ class Propagation:
 
     def _apply_sum(self, index: int) -> None:
         """Derive the range of the only node without one, or narrow wide ranges."""
-        equation = self.form.equations[index]
+        equation = self.equations[index]
         ranges = [self.ranges[node] for node in equation.nodes]
         if self._unranged[index]:
             positions = [position for position, bounds in enumerate(ranges) if bounds is None]
@@ -271,10 +280,56 @@ class Propagation:
             self._set_range(
                 node, derived, Step(Rule.SUM_RANGE, ((index, 1),), (), node)
             )  # fmt: skip
+        if not self._unranged[index] and self._undetermined[index] > 1:
+            self._apply_split(index)
+
+    def _apply_split(self, index: int) -> None:
+        """Split an equation of small numbers at different offsets, once; see `Rule.SPLIT`."""
+        if index in self._split:
+            return
+        self._split.add(index)
+        nodes, coefficients, constant, row = self.equations[index]
+        ranges = [bounds for node in nodes if (bounds := self.ranges[node]) is not None]
+        if (point := split_point(coefficients, constant, ranges, self.prime)) is None:
+            return
+        self.steps.append(Step(Rule.SPLIT, ((index, 1),), (), 0, point))
+        modulus, low_constant = point
+        signed = [centred(k, self.prime) for k in coefficients]
+        low = [low_part(k, modulus) for k in signed]
+        high = [(k - part) // modulus for k, part in zip(signed, low)]
+        # The two representatives of the constant differ by p, which is 0 in the field.
+        high_constant = (constant - low_constant) * pow(modulus, -1, self.prime)
+        for parts, offset in ((low, low_constant), (high, high_constant)):
+            terms = [(node, k % self.prime) for node, k in zip(nodes, parts) if k]
+            self._add_equation(
+                Equation(
+                    tuple([node for node, _ in terms]), tuple([k for _, k in terms]),
+                    offset % self.prime, row,
+                )
+            )  # fmt: skip
+
+    def _add_equation(self, equation: Equation) -> None:
+        """Add a derived equation, with the counters of its nodes."""
+        index = len(self.equations)
+        self.equations.append(equation)
+        uncounted = [node for node in equation.nodes if not self._is_counted[node]]
+        self._undetermined.append(len(uncounted))
+        self._undetermined_sum.append(sum(uncounted))
+        self._unranged.append(sum(self.ranges[node] is None for node in equation.nodes))
+        self._open.append(sum(self.ranges[node] is None for node in uncounted))
+        for node in equation.nodes:
+            self.equations_of[node].append(index)
+        self._digits.extend()
+        self._sums.extend()
+        if len(uncounted) == 1:
+            (last,) = uncounted
+            self.determine([last], Step(Rule.LINEAR, ((index, 1),), (), last))
+        self._digits.add(index)
+        self._sums.add(index)
 
     def run_one_hot(self) -> None:
         """Apply the rule for one-hot sums to each equation until no rule applies."""
-        for index, equation in enumerate(self.form.equations):
+        for index, equation in enumerate(self.equations):
             if equation.row >= 0 and self._undetermined[index] > 1:
                 self._apply_one_hot(index)
         self.run()

@@ -9,6 +9,7 @@ from typing import Literal
 from quod.frozen import frozen
 from quod.r1cs.determinism.certificate_checker import check_certificate, check_normal_form
 from quod.r1cs.determinism.cores import Core, cores_of, eliminate
+from quod.r1cs.determinism.denominators import find_denominators
 from quod.r1cs.determinism.normal_form import NormalForm
 from quod.r1cs.determinism.propagation import Propagation, TimeIsUp
 from quod.r1cs.determinism.rows import Rows
@@ -79,7 +80,8 @@ def check(
 ) -> Report:  # fmt: skip
     """Decide for each target whether the inputs determine it.
 
-    Targets that no rule and no search decides within the time limit are `unknown`.
+    Targets that no rule and no search decides within the time limit are `unknown`. If the source
+    has inputs without a wire, no target is `ambiguous`.
     """
     begin = monotonic()
     deadline = begin + seconds
@@ -105,7 +107,8 @@ def check(
             progress(f"searching core {number + 1} of {len(cores)}")
             core_rows = tuple(core.rows(facts))
             core_of.update(dict.fromkeys(core.nodes, core_rows))
-            _search(search, core, undecided, pairs)
+            if not rows.lost_inputs:
+                _search(search, core, undecided, pairs)
         timed_out = monotonic() > deadline
     verdicts = [
         _verdict(rows, wire, bool(determined[wire]), pairs.get(wire), core_of.get(wire, ()))
@@ -122,6 +125,7 @@ def _propagate(facts: Propagation, deadline: float) -> None:
     progress = True
     while progress and not facts.are_targets_determined():
         facts.run_one_hot()
+        find_denominators(facts)
         progress = False
         for core in cores_of(facts):
             if monotonic() > deadline:

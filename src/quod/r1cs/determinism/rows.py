@@ -32,6 +32,8 @@ class Rows:
     targets: the wires that the inputs should determine.
     name: the name of a wire, for messages.
     place: the location of a row in its source, for messages.
+    lost_inputs: inputs of the source that have no wire. A compiler may have replaced them by
+        combinations of other wires, so a target that seems ambiguous may depend on them.
     """
 
     prime: int
@@ -41,6 +43,7 @@ class Rows:
     targets: tuple[int, ...]
     name: Callable[[int], str]
     place: Callable[[int], str]
+    lost_inputs: int = 0
 
     def __post_init__(self) -> None:
         if not is_prime(self.prime):

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, overload
 
 from quod.r1cs.determinism.arithmetic import Range, centred
 from quod.r1cs.determinism.normal_form import Affine, Product
@@ -36,6 +36,8 @@ class Rule(IntEnum):
     SIGN = 10
     ZERO_TEST = 11
     ONE_HOT = 12
+    SPLIT = 13
+    EDWARDS = 14
 
 
 SOUNDNESS = {
@@ -86,6 +88,17 @@ SOUNDNESS = {
         "with x and Z[i] determined and distinct k[i]. At most one factor x - k[i] is 0; the "
         "other y[i] are quotients, and the equation gives the last one."
     ),
+    Rule.SPLIT: (
+        "All nodes of an equation have ranges, and the sum of its terms is between -p and p, so it "
+        "is 0 as an integer. Its coefficients are l[i] + m * h[i], its constant k + m * j. The sum "
+        "with l[i] and k is a multiple of m between -m and m, so it is 0, and so is the sum with "
+        "h[i] and j: two new equations."
+    ),
+    Rule.EDWARDS: (
+        "F * y = N with F and N determined. F is 0 only if t is a constant; by products of the "
+        "system t = M1 * M2 and N = u * M1 + v * M2. F = N = 0 implies that M2² is a constant, "
+        "which is no square; or that t is 0, which it is not. So y is N / F, or there is none."
+    ),
 }
 
 
@@ -95,7 +108,8 @@ class Step(NamedTuple):
     equations: pairs of an equation's index and its multiplier.
     products: indices of products.
     node: the node of the conclusion, or 0 if the rule concludes about all undetermined nodes.
-    bounds: the range that the node has from this step on, or the value that it never has.
+    bounds: the range that the node has from this step on; for NONZERO the value that it never has,
+        for SPLIT m and k, for EDWARDS u and v.
     """
 
     rule: Rule
@@ -196,3 +210,57 @@ def fixes_sign(bounds: Range, total: int, prime: int) -> bool:
     """Return whether no two different numbers of a range have a sum of `total` modulo p."""
     low, high = bounds
     return (total - 2 * low - 1) % prime >= 2 * (high - low) - 1
+
+
+def split_point(
+    coefficients: Sequence[int], constant: int, ranges: Sequence[Range], prime: int
+) -> tuple[int, int] | None:
+    """Return m and k of `Rule.SPLIT` for an equation, or None if it has no split."""
+    signed = [centred(k, prime) for k in coefficients]
+    least, most = _bounds_of_sum(signed, ranges)
+    # Either representative of the constant may be the one for which the sum is 0.
+    offsets = [
+        each
+        for each in (constant, constant - prime)
+        if -prime < least + each and most + each < prime
+    ]
+    if not offsets:
+        return None
+    for exponent in sorted({(k & -k).bit_length() - 1 for k in signed} - {0}):
+        modulus = 1 << exponent
+        parts = [low_part(k, modulus) for k in signed]
+        if (bounds := _bounds_of_sum(parts, ranges, 2 * modulus)) is None or parts == signed:
+            continue
+        for low in (offsets[0] % modulus, offsets[0] % modulus - modulus):
+            if -modulus < bounds[0] + low and bounds[1] + low < modulus:
+                return modulus, low
+    return None
+
+
+def low_part(number: int, modulus: int) -> int:
+    """Return the residue of a number of least magnitude; of two, that with the number's sign."""
+    low = number % modulus
+    if 2 * low > modulus or (2 * low == modulus and number < 0):
+        low -= modulus
+    return low
+
+
+@overload
+def _bounds_of_sum(coefficients: Sequence[int], ranges: Sequence[Range]) -> Range: ...
+@overload
+def _bounds_of_sum(
+    coefficients: Sequence[int], ranges: Sequence[Range], width: int
+) -> Range | None: ...
+def _bounds_of_sum(
+    coefficients: Sequence[int], ranges: Sequence[Range], width: int | None = None
+) -> Range | None:
+    """Return the bounds of a weighted sum, or None if they are wider than `width`."""
+    least = most = 0
+    for k, (low, high) in zip(coefficients, ranges):
+        if k > 0:
+            least, most = least + k * low, most + k * high
+        elif k:
+            least, most = least + k * high, most + k * low
+        if width is not None and most - least > width:
+            return None
+    return least, most

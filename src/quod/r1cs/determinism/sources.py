@@ -45,8 +45,13 @@ def rows_of_file(
     return Rows(
         r1cs.fr.value, r1cs.wires, _matrices_of(r1cs.matrices),
         *_disjoint(inputs, input_wires, targets, target_wires, name),
-        name, lambda row: f"constraint {row}",
+        name, lambda row: f"constraint {row}", 0 if inputs else _lost_inputs(r1cs),
     )  # fmt: skip
+
+
+def _lost_inputs(r1cs: R1cs) -> int:
+    """Return the number of private inputs to which circom gave no wire."""
+    return r1cs.public_inputs + r1cs.private_inputs - len(_input_wires(r1cs))
 
 
 def _input_wires(r1cs: R1cs) -> list[int]:
