@@ -154,6 +154,28 @@ def test_faulty_circuit_is_ambiguous_and_mended_one_is_unique(fault: str) -> Non
     assert [verdict.kind for verdict in report(mended).verdicts] == ["unique"]
 
 
+TAMPERED: dict[str, dict[str, int]] = {
+    "remainder without a range": {"x": 57},
+    "remainder below 16": {"x": 53},
+    "bits not boolean": {"x": 5},
+    "alias x + p": {"x": 5},
+    "sign of a root": {"x": 25},
+    "0/0": {"x": 0, "y": 0},
+    "one-hot without its sum": {"index": 2},
+    "zero test of one row": {"x": 3},
+    "equal points": {"u1": 2, "v1": 3, "u2": 2, "v2": 3},
+}
+
+
+@pytest.mark.parametrize("fault", PAIRS)
+def test_tamper_finds_the_fault_at_suitable_inputs(fault: str) -> None:
+    faulty, mended = PAIRS[fault]
+    accepted = r1cs.trace(faulty).tamper(300, TAMPERED[fault])
+    assert any(each.public for each in accepted)
+    if fault not in ("0/0", "equal points"):
+        assert not [each for each in r1cs.trace(mended).tamper(300, TAMPERED[fault]) if each.error]
+
+
 BABY_JUBJUB = EDWARDS["baby_jubjub"]
 
 

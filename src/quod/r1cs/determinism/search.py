@@ -170,13 +170,23 @@ class Search:
         self, core: Core, targets: Sequence[int], first: Sequence[int]
     ) -> Pair | None:
         """Change a node of the core and complete the others; None without another target."""
+        nodes = list(dict.fromkeys([*targets, *core.nodes]))[:_MAX_CHANGED_NODES]
+        return self.changed(core, nodes, targets, first)
+
+    def changed(
+        self, core: Core, nodes: Sequence[int], targets: Sequence[int], first: Sequence[int]
+    ) -> Pair | None:
+        """Change one of some nodes of a core, and complete the others of the core.
+
+        first: the values of all nodes in a witness.
+        Returns the first pair that differs in a target, or None.
+        """
         second, wires = self._second, self.facts.form.wires
         inside = set(core.nodes)
         second.undo((0, 0))
         second.extend((node, value) for node, value in enumerate(first) if node not in inside)
         second.values[0] = 1
         mark = second.checkpoint()
-        nodes = list(dict.fromkeys([*targets, *core.nodes]))[:_MAX_CHANGED_NODES]
         for node in nodes:
             for value in self._changed_values(node, first[node]):
                 if monotonic() > self.deadline:
