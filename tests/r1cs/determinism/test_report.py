@@ -254,6 +254,23 @@ def test_time_limit_leaves_targets_unknown() -> None:
     assert result.timed_out
 
 
+def test_comparison_bounds_a_remainder() -> None:
+    """circom's --O1 equates the result of a comparison with 1 in equations of their own."""
+
+    def circuit(system: System) -> None:
+        days = system.public("days")
+        years, remainder = system.hint(lambda value: divmod(value, 365), [days], 2)
+        system.assert_equal(365 * years + remainder, days)
+        system.bits(years, 16)
+        system.bits(remainder, 9)
+        is_less = system.wire()
+        system.assert_equal(is_less, 1 - system.bits(remainder + 512 - 365, 10)[9])
+        system.assert_equal(is_less, 1)
+        system.output("years", years)
+
+    assert report(circuit).is_unique
+
+
 def test_linear_part_of_a_core_is_eliminated() -> None:
     """x + y = a, x - y = b: no equation alone determines x."""
     rows = rows_of(

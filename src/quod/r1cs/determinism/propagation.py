@@ -263,10 +263,12 @@ class Propagation:
         if self._unranged[index]:
             positions = [position for position, bounds in enumerate(ranges) if bounds is None]
         else:
+            # A long equation hardly ever narrows a bit.
+            least_width = int(len(ranges) > _MAX_WIDE_NODES)
             positions = [
                 position
                 for position, bounds in enumerate(ranges)
-                if bounds is not None and bounds[1] - bounds[0] > 1
+                if bounds is not None and bounds[1] - bounds[0] > least_width
             ][:_MAX_WIDE_NODES]
         for position in positions:
             others = [bounds for at, bounds in enumerate(ranges) if at != position and bounds]
