@@ -19,8 +19,10 @@ from quod.r1cs.determinism.rules import sum_of_roots, zero_of
 
 _MAX_CONFLICTS = 60
 """The number of conflicts after which an attempt to complete a witness ends."""
-_MAX_CHANGED_NODES = 24
+_MAX_CHANGED_NODES = 16
 _MAX_ZERO_FACTORS = 12
+_MAX_ATTEMPTS = 10
+"""The number of further attempts from other random inputs."""
 
 Trial = Sequence[tuple[int, int]]
 """Nodes and values that an attempt starts from."""
@@ -42,6 +44,7 @@ class Search:
         self.facts, self.deadline = facts, deadline
         self._generator = random.Random(seed)
         self._prime = facts.prime
+        self._attempts = 0
         self._first = Assignment(facts)
         self._second = Assignment(facts)
 
@@ -70,8 +73,9 @@ class Search:
     # --- the first witness
 
     def _starts(self, core: Core) -> Iterator[Trial]:
-        """Yield values to start from: none, then a factor of a product of the core that is 0."""
+        """Yield values to start from: none, a factor of the core that is 0, equal inputs."""
         form, facts, inputs = self.facts.form, self.facts, sorted(self.facts.rows.inputs)
+        yield ()
         yield ()
         zero_factors = dict.fromkeys(
             (term.node, zero_of(term, self._prime))
@@ -87,8 +91,8 @@ class Search:
                 for wire in inputs
                 if (bounds := facts.ranges[wire]) is None or bounds[0] <= value <= bounds[1]
             ]
-        yield ()
-        yield ()
+        for _ in range(_MAX_ATTEMPTS):
+            yield ()
 
     def _witness(self, start: Trial) -> list[int] | None:
         """Return the values of all nodes of a witness that has the values of a trial."""
@@ -110,7 +114,16 @@ class Search:
             self._first.extend(start)
         except Conflict:
             return None
-        order = [*inputs, *range(1, form.nodes)]
+        # Equations then determine nodes without a range, for any values of the others.
+        ranges = self.facts.ranges
+        others = sorted(range(1, form.nodes), key=lambda node: ranges[node] is None)
+        order = [*inputs, *others]
+        self._attempts += 1
+        if not self._attempts % 2:
+            # Bits first: an input then follows from its decomposition, and so is in its range.
+            is_input = set(inputs)
+            bounded = [node for node in others if ranges[node] is not None]
+            order = [*(node for node in bounded if node not in is_input), *order]
         if not self._complete(self._first, order, lambda node: self._trial_values(node)):
             return None
         return [value or 0 for value in self._first.values]
@@ -120,9 +133,7 @@ class Search:
         generator, bounds = self._generator, self.facts.ranges[node]
         if bounds is not None:
             low, high = bounds
-            ends = [low, high, generator.randint(low, high)]
-            generator.shuffle(ends)
-            return list(dict.fromkeys(ends))
+            return list(dict.fromkeys([generator.randint(low, high), low, high]))
         return [generator.choice((generator.randrange(self._prime), generator.randrange(16))), 0, 1]
 
     def _complete(
@@ -170,8 +181,15 @@ class Search:
         self, core: Core, targets: Sequence[int], first: Sequence[int]
     ) -> Pair | None:
         """Change a node of the core and complete the others; None without another target."""
-        nodes = list(dict.fromkeys([*targets, *core.nodes]))[:_MAX_CHANGED_NODES]
-        return self.changed(core, nodes, targets, first)
+        # The first wires that a circuit leaves undetermined often determine the others; forms and
+        # nodes with a range follow.
+        ranges = self.facts.ranges
+        ordered = sorted(
+            set(core.nodes) - {*targets}, key=lambda node: (ranges[node] is not None, node)
+        )
+        free_targets = [wire for wire in targets if ranges[wire] is None]
+        nodes = dict.fromkeys([*free_targets[:2], *ordered[:_MAX_CHANGED_NODES], *targets[:8]])
+        return self.changed(core, list(nodes), targets, first)
 
     def changed(
         self, core: Core, nodes: Sequence[int], targets: Sequence[int], first: Sequence[int]
@@ -208,7 +226,9 @@ class Search:
     def _changed_values(self, node: int, before: int) -> list[int]:
         """Return other values of a node: those that missing constraints most often allow."""
         prime, bounds = self._prime, self.facts.ranges[node]
-        values = [1 - before, before + 1, -before, 0, before - 1, self._generator.randrange(prime)]
+        # A digit without a bound moves by 2 if the next binary digit moves by 1.
+        values = [1 - before, before + 1, -before, 0, before - 1, before + 2, before - 2]
+        values.append(self._generator.randrange(prime))
         if bounds is not None:
             values += [bounds[0], bounds[1]]
         for index in self.facts.products_of[node]:
