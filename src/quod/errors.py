@@ -124,3 +124,15 @@ class RegressionError(QuodError):
     """A measurement has no baseline, or is worse than its baseline by more than the tolerance."""
 
     exit_code = 12
+
+
+class AmbiguousError(QuodError):
+    """A circuit has two witnesses with equal inputs and different values of a target."""
+
+    exit_code = 13
+
+
+class UndecidedError(QuodError):
+    """A check within its time limit shows neither that targets are unique nor that one is not."""
+
+    exit_code = 14

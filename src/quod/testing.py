@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -9,7 +10,7 @@ if TYPE_CHECKING:
     from quod.r1cs.circuit import Circuit
     from quod.r1cs.inputs import Inputs
 
-__all__ = ["assert_fails", "assert_satisfied"]
+__all__ = ["assert_deterministic", "assert_fails", "assert_satisfied"]
 
 
 def assert_satisfied(circuit: Circuit, inputs: Inputs) -> Witness:
@@ -37,3 +38,20 @@ def assert_fails(circuit: Circuit, inputs: Inputs, name: str = "") -> None:
         raise AssertionError(
             f"no constraint of {name} fails, but others:\n" + "\n".join(map(str, failures))
         )
+
+
+def assert_deterministic(
+    circuit: Circuit, *, targets: Sequence[str] | None = None, waived: Sequence[str] = (),
+    seconds: float = 60.0,
+) -> None:  # fmt: skip
+    """Assert that a circuit's inputs determine its outputs, or the signals named by `targets`.
+
+    waived: names of targets that need not be determined.
+    Raises AssertionError with the verdict on each other target: ambiguous, or unknown if neither
+    holds within the time limit. See `Circuit.check`.
+    """
+    verdicts = circuit.check(targets=targets, seconds=seconds).verdicts
+    if failures := [
+        verdict for verdict in verdicts if verdict.kind != "unique" and verdict.name not in waived
+    ]:
+        raise AssertionError("\n".join(map(str, failures)))

@@ -6,9 +6,9 @@ from itertools import count
 
 import pytest
 
-from quod.field.limb_counts import limb_bytes
 from quod.field.moduli import MAX_BITS, MODULI, Modulus
 from quod.field.primality import is_prime
+from quod.field.strategies.limb_counts import limb_bytes
 from quod.field.strategy import prime_field
 from quod.kernel import Builder, Machine
 from quod.kernel.machine import Capability

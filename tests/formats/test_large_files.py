@@ -230,8 +230,8 @@ def test_view_reads_the_requested_slices(tmp_path: Path) -> None:
 OTHERS = {
     "quod/formats/source.py", "quod/web/runtime_text.py",
     "quod/kernel/builder/captured_variables.py",
-    "quod/bench/peers/zorch_driver.py", "quod/bench/measure/results.py",
-    "quod/bench/proofs/solidity.py",
+    "quod/bench/peers/programs.py", "quod/bench/peers/zorch_driver.py",
+    "quod/bench/measure/results.py", "quod/bench/proofs/solidity.py",
     "quod/service/worker/process/supervisor.py", "quod/service/protocol/generate.py",
     "quod/service/queue/stores/boots.py", "quod/service/queue/stores/sqlite.py",
     "quod/device/cache/sources.py", "quod/device/host.py", "quod/ceremony/powers/ptau_layout.py",

@@ -9,7 +9,8 @@ from typing import Annotated
 from quod.cli.display.terminal import note, show, show_json
 from quod.cli.inspect import show_description
 from quod.cli.outputs import check_outputs
-from quod.cli.parameters import Argument, AsJson, Quiet
+from quod.cli.parameters import Argument, AsJson, Option, Quiet, finite_seconds
+from quod.wording import counted
 
 _R1cs = Annotated[Path, Argument("R1CS", "Constraint system.")]
 _CHUNK_CONSTRAINTS = 4096
@@ -43,6 +44,93 @@ def print_constraints(
         numbers = range(start, min(start + _CHUNK_CONSTRAINTS, system.constraints))
         texts = (constraint_text(system, constraint(system, number), names) for number in numbers)
         show("".join(f"{number}: {text}\n" for number, text in zip(numbers, texts, strict=True)))
+
+
+def check(
+    r1cs: _R1cs,
+    symbols: Annotated[
+        Path | None, Argument("[SYM]", "Names of signals, from circom's --sym.")
+    ] = None,
+    inputs: Annotated[
+        str | None, Option(metavar="NAMES", help="Signals that are inputs, with commas between.")
+    ] = None,
+    targets: Annotated[
+        str | None,
+        Option(metavar="NAMES", help="Signals to decide, with commas between, or `all`."),
+    ] = None,
+    time: Annotated[float, Option(metavar="S", help="Time limit.", check=finite_seconds)] = 60.0,
+    waivers: Annotated[Path | None, Option(metavar="FILE", help="Waived signals (JSON).")] = None,
+    counterexample: Annotated[
+        Path | None, Option(metavar="PREFIX", help="Prefix of the files for two witnesses.")
+    ] = None,
+    sarif: Annotated[Path | None, Option(metavar="FILE", help="File for a SARIF log.")] = None,
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Decide for each output whether the inputs determine it.
+
+    A target is unique (with a checked certificate), ambiguous (with two witnesses), or unknown.
+    The exit code is 0 if all are unique or waived, 13 if one is ambiguous, else 14.
+    """
+    outputs = [] if sarif is None else [sarif]
+    check_outputs(outputs, [path for path in (r1cs, symbols, waivers) if path is not None])
+    from quod.errors import AmbiguousError, UndecidedError, naming_file
+    from quod.formats import R1cs
+    from quod.formats.sym import wire_names
+    from quod.r1cs.determinism.export import to_json, write_counterexample, write_sarif
+    from quod.r1cs.determinism.report import AMBIGUOUS, UNIQUE
+    from quod.r1cs.determinism.report import check as decide
+    from quod.r1cs.determinism.sources import rows_of_file
+    from quod.r1cs.determinism.waivers import read_waivers, unwaived
+
+    accepted = [] if waivers is None else read_waivers(waivers)
+    system = R1cs.open(r1cs, any_prime=True)
+    with naming_file(r1cs):
+        names = {} if symbols is None else wire_names(symbols, system)
+        rows = rows_of_file(system, names, inputs=_names(inputs), targets=_names(targets))
+    report = decide(rows, seconds=time, progress=lambda text: note(text, quiet=quiet))
+    if as_json:
+        show_json(to_json(report))
+    else:
+        for verdict in report.verdicts:
+            if not quiet or verdict.kind != UNIQUE:
+                show(str(verdict))
+    verdicts = unwaived(report, accepted)
+    if sarif is not None:
+        write_sarif(sarif, report, verdicts, str(r1cs))
+    ambiguous = [verdict for verdict in verdicts if verdict.kind == AMBIGUOUS]
+    if ambiguous:
+        if counterexample is not None:
+            write_counterexample(counterexample, system.curve, report.pairs[ambiguous[0].wire])
+        raise AmbiguousError(
+            f"{r1cs}: {counted(len(ambiguous), 'target')} of {len(rows.targets):,} "
+            f"{'is' if len(ambiguous) == 1 else 'are'} ambiguous, first {ambiguous[0].name}"
+        )
+    if verdicts:
+        limit = f" within {time:g} s" if report.timed_out else ""
+        if rows.lost_inputs:
+            limit += (
+                f"; {counted(rows.lost_inputs, 'private input')} of the circuit without a wire: "
+                "compile it with --O1, or name the --inputs"
+            )
+        raise UndecidedError(
+            f"{r1cs}: {counted(len(verdicts), 'target')} of {len(rows.targets):,} "
+            f"{'is' if len(verdicts) == 1 else 'are'} undecided, first {verdicts[0].name}{limit}"
+        )
+    if not rows.targets:
+        note(f"{r1cs} has no outputs, so there is nothing to decide; name --targets.", quiet=quiet)
+        return
+    waived = f", {len(accepted):,} waived" if accepted else ""
+    unique = len(rows.targets) - len(accepted)
+    note(
+        f"{counted(unique, 'target')} unique{waived}: {counted(rows.count, 'constraint')}, "
+        f"{report.seconds:.2f} s",
+        quiet=quiet,
+    )
+
+
+def _names(text: str | None) -> list[str] | None:
+    return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
 def json(

@@ -26,6 +26,9 @@ OTHER_FIELDS: dict[str, Modulus] = {
 }
 """The primes of circom (`--prime`) without a pairing curve, by circom's names."""
 
+_UNNAMED = "prime 0x"
+"""The start of the name of a field without a name in `CURVES` and `OTHER_FIELDS`."""
+
 
 def supported_curves() -> str:
     """Return the names of the known curves, for messages."""
@@ -73,10 +76,19 @@ def field_named(name: object) -> Modulus:
     """
     if isinstance(name, str) and name in OTHER_FIELDS:
         return OTHER_FIELDS[name]
+    if isinstance(name, str) and name.startswith(_UNNAMED):
+        return _unnamed_field(int(name.removeprefix(_UNNAMED), 16))
     if not isinstance(name, str) or name not in CURVES:
         names = ", ".join([*CURVES, *OTHER_FIELDS])
         raise InputError(f"the curve must be one of {names}, not {shown(name)}")
     return CURVES[name].fr
+
+
+def _unnamed_field(value: int) -> Modulus:
+    """Return the field of any modulus; files store its elements in multiples of 8 bytes."""
+    field = Modulus.unchecked(f"{_UNNAMED}{value:x}", value)
+    field.__dict__["words"] = 2 * -(-value.bit_length() // 64)
+    return field
 
 
 def field_of_prime(prime: int) -> tuple[str, Modulus] | None:
@@ -91,11 +103,17 @@ def field_rows(name: str) -> dict[str, object]:
     return {"curve": None, "prime": name} if name in OTHER_FIELDS else {"curve": name}
 
 
-def read_field(header: SectionReader) -> tuple[str, Modulus]:
-    """Read the prime at the start of a wtns or r1cs header; return its name and its field."""
+def read_field(header: SectionReader, *, any_prime: bool = False) -> tuple[str, Modulus]:
+    """Read the prime at the start of a wtns or r1cs header; return its name and its field.
+
+    With `any_prime` the field need not have a name; the caller checks that its modulus is prime.
+    """
     start = header.offset
     prime = header.modulus("the prime")
     named_field = field_of_prime(prime)
+    if named_field is None and any_prime and prime > 1:
+        field = _unnamed_field(prime)
+        named_field = field.name, field
     if named_field is None:
         header.fail(
             f"the prime 0x{prime:x} is not supported: it must be the prime of "

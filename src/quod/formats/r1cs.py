@@ -93,20 +93,21 @@ class R1cs:
         return self.public_outputs + self.public_inputs
 
     @classmethod
-    def open(cls, path: Path) -> R1cs:
+    def open(cls, path: Path, *, any_prime: bool = False) -> R1cs:
         """Map a constraint system and check its header.
 
-        Raises `InputError` for a damaged container, an unknown prime, custom gates, and counts
-        that contradict each other or the length of a section.
+        With `any_prime` the modulus may be any number, even a composite one. Raises `InputError`
+        for a damaged container, an unknown prime, custom gates, and counts that contradict each
+        other or the length of a section.
         """
-        return cls.of(Iden3File.open(path, KIND, VERSION))
+        return cls.of(Iden3File.open(path, KIND, VERSION), any_prime=any_prime)
 
     @classmethod
-    def of(cls, file: Iden3File) -> R1cs:
+    def of(cls, file: Iden3File, *, any_prime: bool = False) -> R1cs:
         """Read an open container as `open` reads a file."""
         _refuse_custom_gates(file)
         header = file.section(1, "header")
-        curve, _ = read_field(header)
+        curve, _ = read_field(header, any_prime=any_prime)
         start = header.offset
         wires = header.u32("the count of wires")
         outputs = header.u32("the count of public outputs")

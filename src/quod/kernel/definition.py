@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-
 # The maximum depth of quoted annotations that evaluate to quoted annotations.
 _MAX_QUOTES = 8
 
@@ -494,10 +493,8 @@ def function(
 
     @functools.wraps(body)
     def call(k: Builder, *arguments: P.args, **static: P.kwargs) -> R:
-        key = tuple((name, exact(value)) for name, value in sorted(static.items()))
-        result: R = k.call(
-            body.__name__, functools.partial(body, **static), *arguments, key=(body, key)
-        )  # fmt: skip
-        return result
+        key = body, tuple((name, exact(value)) for name, value in sorted(static.items()))
+        with_static = functools.partial(body, **static)
+        return cast("R", k.call(body.__name__, with_static, *arguments, key=key))
 
     return cast("Callable[Concatenate[Builder, P], R]", call)

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from quod.device.protocol import AnyDevice, HostDevice
-from quod.field.limb_counts import limb_bytes
 from quod.field.moduli import Modulus
+from quod.field.strategies.limb_counts import limb_bytes
 from quod.frozen import frozen
 from quod.kernel.ir.value import Value
 

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from quod.r1cs.circuit import Circuit as Circuit
     from quod.r1cs.circuit import trace as trace
     from quod.r1cs.determinism.lints import Lint as Lint
+    from quod.r1cs.determinism.report import Report as Report
+    from quod.r1cs.determinism.report import Verdict as Verdict
     from quod.r1cs.determinism.tamper import Accepted as Accepted
     from quod.r1cs.profile import Profile as Profile
     from quod.r1cs.resident_witness import ResidentWitness as ResidentWitness

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
 from functools import cached_property
-from typing import BinaryIO
+from typing import BinaryIO, overload
 
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice, in_host_memory
@@ -22,6 +22,9 @@ from quod.formats.wtns import write_wtns
 from quod.r1cs import digest
 from quod.r1cs.checks import Failure, UnsatisfiedError, failing_rows, failures_of
 from quod.r1cs.determinism.lints import Lint, lints_of
+from quod.r1cs.determinism.report import Report
+from quod.r1cs.determinism.report import check as decide
+from quod.r1cs.determinism.sources import rows_of_circuit
 from quod.r1cs.determinism.tamper import Accepted, tampered
 from quod.r1cs.inputs import Inputs, input_values, place_of
 from quod.r1cs.names import write_names
@@ -180,12 +183,32 @@ class Circuit:
         wire_values = input_values(system.inputs, inputs, system.prime)
         return replay.in_order(system, replay.replayed(system, wire_values))
 
-    def check(self, witness: Witness | Sequence[int]) -> list[Failure]:
-        """Return the constraints that a witness, or a sequence of its integers, does not satisfy.
+    @overload
+    def check(self, witness: Witness | Sequence[int]) -> list[Failure]: ...
+    @overload
+    def check(
+        self, *, inputs: Sequence[str] | None = None, targets: Sequence[str] | None = None,
+        seconds: float = 60.0,
+    ) -> Report: ...  # fmt: skip
+    def check(
+        self, witness: Witness | Sequence[int] | None = None, *,
+        inputs: Sequence[str] | None = None, targets: Sequence[str] | None = None,
+        seconds: float = 60.0,
+    ) -> list[Failure] | Report:  # fmt: skip
+        """Check a witness, or without one decide whether the inputs determine the outputs.
 
-        Raises MismatchError if the length or curve differs from the circuit's, and InputError if
-        the first value is not 1.
+        With a witness, or a sequence of its integers: return the constraints that it does not
+        satisfy. Raises MismatchError if the length or curve differs from the circuit's, and
+        InputError if the first value is not 1.
+
+        Without: return a report with a verdict for each target (docs/determinism.md). By default
+        the targets are the public values that the circuit computes, and the inputs the declared
+        ones. Targets that are not decided within the time limit are unknown. Raises InputError for
+        a name that no signal has.
         """
+        if witness is None:
+            question = rows_of_circuit(self.system, inputs=inputs, targets=targets)
+            return decide(question, seconds=seconds)
         if isinstance(witness, Witness):
             if witness.curve != self.curve:
                 raise MismatchError(

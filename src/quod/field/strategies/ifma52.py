@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.field.element import Element
-from quod.field.limb_counts import limbs_of_52
 from quod.field.moduli import Modulus
 from quod.field.strategies.inversion import Inversion52
+from quod.field.strategies.limb_counts import limbs_of_52
 from quod.field.strategies.vector_limbs import Limbs, Pairs, Steps, VectorLimbs
 from quod.field.strategy import Strategy
 from quod.kernel.builder.builder import Builder

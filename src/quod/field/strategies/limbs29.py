@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from quod.field.element import Element
-from quod.field.limb_counts import bits_for_29, limbs_of_29
 from quod.field.moduli import Modulus
 from quod.field.strategies.inversion import Inversion29
+from quod.field.strategies.limb_counts import bits_for_29, limbs_of_29
 from quod.field.strategies.vector_limbs import Limbs, Pairs, Steps, VectorLimbs
 from quod.field.strategy import Strategy
 from quod.kernel.ir import types

@@ -11,10 +11,10 @@ from abc import abstractmethod
 from collections.abc import Sequence
 
 from quod.field.element import Element
-from quod.field.limb_counts import is_full
 from quod.field.moduli import Modulus
 from quod.field.prime import PrimeField
 from quod.field.strategies.carry_chains import with_carry
+from quod.field.strategies.limb_counts import is_full
 from quod.kernel.builder.builder import Builder
 from quod.kernel.errors import TraceError
 from quod.kernel.ir.value import Value

@@ -1,25 +1,29 @@
 """A search for under-constrained wires: changed witnesses that a circuit accepts.
 
-A wire that is not an input gets other values in three ways: all other wires keep their values; the
-wires that depend on it are recomputed; or only those that constraints determine are recomputed, as
-a prover need not run hints. No such witness may satisfy all constraints unless the wire is declared
-free (`ConstraintSystem.free`).
+The inputs keep their values. A wire that they do not determine gets another value, and every wire
+that depends on it, or on which it depends, is solved from the constraints again: all wires of a
+hint move together, as a prover need not run hints. No such witness may satisfy all constraints
+unless the wire is declared free (`ConstraintSystem.free`).
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Sequence
 
-from quod.errors import QuodError
 from quod.frozen import frozen
 from quod.r1cs.checks import UnsatisfiedError, failing_rows, failures_of
+from quod.r1cs.determinism.cores import cores_of
+from quod.r1cs.determinism.denominators import find_denominators
+from quod.r1cs.determinism.normal_form import NormalForm
+from quod.r1cs.determinism.propagation import Propagation
+from quod.r1cs.determinism.search import Search
+from quod.r1cs.determinism.sources import ALL, rows_of_circuit
 from quod.r1cs.inputs import Inputs, input_values
 from quod.r1cs.names import wire_name
 from quod.r1cs.system import ConstraintSystem
-from quod.r1cs.witness_program.replay import replayed, run
-from quod.r1cs.witness_program.steps import Solve, wires_of
+from quod.r1cs.witness_program.replay import by_wire, in_order, replayed
+from quod.r1cs.witness_program.steps import wires_of
 
 
 @frozen
@@ -60,48 +64,43 @@ def tampered(system: ConstraintSystem, count: int, inputs: Inputs, *, seed: int)
         # A constraint that fails without a change would hide every accepted change.
         raise UnsatisfiedError(failures_of(system, honest, rows), len(system.row_paths))
     wires = [wire for step in system.steps for wire in wires_of(step)]
-    generator = random.Random(seed)
+    if count < len(wires):
+        wires = random.Random(seed).sample(wires, count)
+    facts = _facts(system)
+    public = len(system.public_names)
+    node_of = {wire: wire + public if wire > 0 else -wire for wire in wires}
+    core_of = {node: core for core in cores_of(facts) for node in core.nodes}
+    values = _node_values(facts.form, in_order(system, honest))
+    search = Search(facts, float("inf"), seed)
     accepted = []
-    for wire in wires if count >= len(wires) else generator.sample(wires, count):
-        for after in _trial_values(honest[wire], system.prime, generator):
-            for changed in _changed(system, honest, wire, after):
-                if not failing_rows(system, changed):
-                    accepted.append(_accepted(system, wire, honest, changed))
-    return list(dict.fromkeys(accepted))
+    witnesses = set[tuple[int, ...]]()
+    # Public wires come last: a change of one is reported at the wire that it stems from.
+    for wire in sorted(wires, key=lambda wire: (wire < 0, abs(wire))):
+        node = node_of[wire]
+        if facts.determined[node]:
+            continue
+        pair = search.changed(core_of[node], [node], [node], values)
+        if pair is not None and (changed := tuple(pair.second)) not in witnesses:
+            witnesses.add(changed)
+            accepted.append(_accepted(system, wire, honest, by_wire(system, changed)))
+    return accepted
 
 
-def _changed(
-    system: ConstraintSystem, honest: list[int], wire: int, after: int
-) -> Iterator[list[int]]:
-    """Yield the witnesses with a changed wire: three, or two if no hint gives another value."""
-    single_change = list(honest)
-    single_change[wire] = after
-    yield single_change
-    for run_hints in (True, False):
-        changed, hints_agree = list(honest), True
-        for step in system.steps:
-            step_wires = wires_of(step)
-            if type(step) is Solve or run_hints:
-                # If a hint fails for changed values, its wires keep their values.
-                with suppress(QuodError):
-                    run(system, step, changed)
-            if wire in step_wires:
-                changed[wire] = after
-            elif type(step) is not Solve:
-                hints_agree &= all(changed[each] == honest[each] for each in step_wires)
-        yield changed
-        if hints_agree:
-            return
+def _facts(system: ConstraintSystem) -> Propagation:
+    """Return the facts about all wires of a circuit."""
+    rows = rows_of_circuit(system, targets=[ALL])
+    facts = Propagation(rows, NormalForm(rows))
+    facts.run()
+    facts.run_one_hot()
+    find_denominators(facts)
+    return facts
 
 
-def _trial_values(before: int, prime: int, generator: random.Random) -> list[int]:
-    """Return values to try: those that mistakes most often accept, and a random one.
-
-    They are x + 1, 1 - x (the other bit) and -x; equal ones, and x itself, are left out.
-    """
-    candidates = (before + 1, 1 - before, -before, generator.randrange(prime))
+def _node_values(form: NormalForm, wires: Sequence[int]) -> list[int]:
+    """Return the values of all nodes for those of all wires."""
     return [
-        after for after in dict.fromkeys(each % prime for each in candidates) if after != before
+        *wires,
+        *(sum(wires[wire] * k for wire, k in zip(*terms)) % form.prime for terms in form.forms),
     ]
 
 

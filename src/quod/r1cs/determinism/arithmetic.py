@@ -1,0 +1,63 @@
+"""Arithmetic modulo a prime: signed representatives, roots of polynomials, ranges of residues.
+
+A range (low, high) of two integers contains a residue if it is that of an integer between them.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from quod.curve.coordinates import FqCoordinates
+
+Range = tuple[int, int]
+
+
+def centred(number: int, prime: int) -> int:
+    """Return the representative of a residue between -prime/2 and prime/2."""
+    number %= prime
+    return number - prime if number > prime >> 1 else number
+
+
+def contains(bounds: Range, value: int, prime: int) -> bool:
+    """Return whether a range contains the residue of a value."""
+    low, high = bounds
+    return (value - low) % prime <= high - low
+
+
+def narrowed(bounds: Range | None, derived: Range, prime: int) -> Range:
+    """Return the residues of both ranges as a range, or the smaller range if they are not one.
+
+    Disjoint ranges, which only contradictory constraints have, leave the first as it is.
+    """
+    if bounds is None:
+        return derived
+    overlaps = []
+    for shift in (-prime, 0, prime):
+        low, high = max(bounds[0], derived[0] + shift), min(bounds[1], derived[1] + shift)
+        if low <= high:
+            overlaps.append((low, high))
+    if len(overlaps) == 1:
+        return overlaps[0]
+    smaller = derived[1] - derived[0] < bounds[1] - bounds[0]
+    return derived if smaller and overlaps else bounds
+
+
+def quadratic_roots(a: int, b: int, c: int, prime: int) -> list[int] | None:
+    """Return the distinct roots of a·x² + b·x + c; None if every residue is a root."""
+    a, b, c = a % prime, b % prime, c % prime
+    if not a:
+        if not b:
+            return [] if c else None
+        return [-c * pow(b, -1, prime) % prime]
+    if prime == 2:
+        return [x for x in (0, 1) if not (a * x + b * x + c) % 2]
+    root = _field(prime).square_root((b * b - 4 * a * c) % prime)
+    if root is None:
+        return []
+    half = pow(2 * a, -1, prime)
+    return list(dict.fromkeys([(-b + root) * half % prime, (-b - root) * half % prime]))
+
+
+@lru_cache(maxsize=16)
+def _field(prime: int) -> FqCoordinates:
+    return FqCoordinates(prime)

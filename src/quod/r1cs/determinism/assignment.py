@@ -1,0 +1,215 @@
+"""Assignments: values of nodes, completed by the equations and products, with backtracking."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from quod.r1cs.determinism.arithmetic import centred, contains, quadratic_roots
+from quod.r1cs.determinism.normal_form import Affine
+from quod.r1cs.determinism.propagation import Propagation
+from quod.r1cs.determinism.rules import digit_scale, polynomial, zero_of
+
+
+class Conflict(Exception):
+    """No witness has the assigned values."""
+
+
+class Assignment:
+    """Values of some nodes of a system, and those that follow from them.
+
+    A node gets a value if an equation or product leaves one, or if the undetermined nodes of an
+    equation are digits of a number. Ranges and excluded values of `facts` limit the values.
+
+    values: the value of each node, or None.
+    """
+
+    def __init__(self, facts: Propagation) -> None:
+        self.facts, self.form, self.prime = facts, facts.form, facts.prime
+        self.values: list[int | None] = [None] * self.form.nodes
+        # Assigned nodes, those whose equations have counted them, and those still to count.
+        self._trail: list[int] = []
+        self._counted: list[int] = []
+        self._queue: list[int] = []
+        self._unassigned = [len(equation.nodes) for equation in self.facts.equations]
+        self._unassigned_sum = [sum(equation.nodes) for equation in self.facts.equations]
+        self._totals = [equation.constant for equation in self.facts.equations]
+        # Equations and products that may now determine nodes by digits or roots.
+        self._pending: set[int] = set()
+
+    def checkpoint(self) -> tuple[int, int]:
+        """Return a mark for `undo`; no value may be waiting to be counted."""
+        return len(self._trail), len(self._counted)
+
+    def undo(self, mark: tuple[int, int]) -> None:
+        """Remove all values since a checkpoint."""
+        assigned, counted = mark
+        for node in self._counted[counted:]:
+            value = self.values[node]
+            assert value is not None
+            for index in self.facts.equations_of[node]:
+                self._unassigned[index] += 1
+                self._unassigned_sum[index] += node
+                self._totals[index] -= value * self._coefficient(index, node)
+        for node in self._trail[assigned:]:
+            self.values[node] = None
+        del self._trail[assigned:], self._counted[counted:]
+        self._queue.clear()
+        self._pending.clear()
+
+    def _coefficient(self, index: int, node: int) -> int:
+        equation = self.facts.equations[index]
+        return equation.coefficients[equation.nodes.index(node)]
+
+    def set(self, node: int, value: int) -> None:
+        """Assign a value; raises Conflict if the node has or must have another one."""
+        value %= self.prime
+        previous = self.values[node]
+        if previous is not None:
+            if previous != value:
+                raise Conflict
+            return
+        bounds = self.facts.ranges[node]
+        if bounds is not None and not contains(bounds, value, self.prime):
+            raise Conflict
+        if value in self.facts.excluded.get(node, ()):
+            raise Conflict
+        self.values[node] = value
+        self._trail.append(node)
+        self._queue.append(node)
+
+    def extend(self, values: Iterable[tuple[int, int]]) -> None:
+        """Assign values and all that follow from them; raises Conflict."""
+        for node, value in values:
+            self.set(node, value)
+        while True:
+            while self._queue:
+                self._spread(self._queue.pop())
+            pending, self._pending = self._pending, set()
+            for index in pending:
+                self._digits(index)
+            if not self._queue:
+                return
+
+    def _spread(self, node: int) -> None:
+        """Add a value to the equations and products of its node."""
+        value = self.values[node]
+        assert value is not None
+        for index in self.facts.equations_of[node]:
+            self._unassigned[index] -= 1
+            self._unassigned_sum[index] -= node
+            self._totals[index] += value * self._coefficient(index, node)
+        self._counted.append(node)
+        for index in self.facts.equations_of[node]:
+            self._solve(index)
+        for index in self.facts.products_of[node]:
+            self._multiply(index)
+
+    def _solve(self, index: int) -> None:
+        """Solve an equation with one node, or check one without."""
+        count = self._unassigned[index]
+        if count == 1:
+            node = self._unassigned_sum[index]
+            k = self._coefficient(index, node)
+            self.set(node, -self._totals[index] * pow(k, -1, self.prime))
+        elif not count:
+            if self._totals[index] % self.prime:
+                raise Conflict
+        else:
+            self._pending.add(index)
+
+    def _digits(self, index: int) -> None:
+        """Decompose the value of an equation if its nodes are digits."""
+        equation, prime, ranges = self.facts.equations[index], self.prime, self.facts.ranges
+        nodes, bounds = [], []
+        for node in equation.nodes:
+            if self.values[node] is None:
+                if (pair := ranges[node]) is None:
+                    return
+                nodes.append(node)
+                bounds.append(pair)
+        if len(nodes) < 2:
+            return
+        coefficients = [self._coefficient(index, node) for node in nodes]
+        widths = [high - low for low, high in bounds]
+        if (scale := digit_scale(coefficients, widths, prime)) is None:
+            return
+        total = self._totals[index] * scale
+        digits = []
+        for node, k, (low, high) in zip(nodes, coefficients, bounds):
+            weight = centred(k * scale, prime)
+            # Negative weights count down from the upper bound, so that all digits are positive.
+            base, step = (low, 1) if weight > 0 else (high, -1)
+            total += weight * base
+            digits.append((abs(weight), high - low, node, base, step))
+        remaining = -total % prime
+        for weight, width, node, base, step in sorted(digits, reverse=True):
+            digit = min(remaining // weight, width)
+            remaining -= digit * weight
+            self.set(node, base + step * digit)
+        if remaining:
+            raise Conflict
+
+    def _term(self, term: Affine) -> int | None:
+        if not term.factor:
+            return term.constant
+        value = self.values[term.node]
+        return None if value is None else (term.factor * value + term.constant) % self.prime
+
+    def _multiply(self, index: int) -> None:
+        """Solve a product with one value left, or check one without."""
+        product = self.form.products[index]
+        a, b, c = (self._term(term) for term in product[:3])
+        prime = self.prime
+        if a is not None and b is not None:
+            self._set_term(product.c, c, a * b)
+        elif c is not None and (a if a is not None else b) is not None:
+            factor, other = (a, product.b) if a is not None else (b, product.a)
+            if factor:
+                self._set_term(other, None, c * pow(factor, -1, prime))
+            elif c:
+                raise Conflict
+        elif c is not None and a is None and b is None and product.a.node == product.b.node:
+            roots = self.choices(index)
+            if not roots:
+                raise Conflict
+            if len(roots) == 1:
+                self.set(product.a.node, roots[0])
+
+    def _set_term(self, term: Affine, present: int | None, value: int) -> None:
+        if present is not None:
+            if (present - value) % self.prime:
+                raise Conflict
+        else:
+            self.set(
+                term.node, (value - term.constant) * pow(term.factor, -1, self.prime)
+            )  # fmt: skip
+
+    def choices(self, index: int) -> list[int]:
+        """Return the values of the node of a product whose factors are terms of one node."""
+        product, prime = self.form.products[index], self.prime
+        a, b, c = product.a, product.b, self._term(product.c)
+        if c is None or not a.factor or not b.factor or a.node != b.node:
+            return []
+        plain = product._replace(c=Affine(0, 0, c))
+        coefficients = polynomial(plain, prime)
+        roots = quadratic_roots(*coefficients, prime) if coefficients else None
+        bounds = self.facts.ranges[a.node]
+        return [
+            root for root in roots or () if bounds is None or contains(bounds, root, prime)
+        ]  # fmt: skip
+
+    def zero_choices(self, index: int) -> list[tuple[int, int]]:
+        """Return the nodes and values that make a product of two unassigned factors zero."""
+        product = self.form.products[index]
+        if self._term(product.c) != 0:
+            return []
+        return [
+            (term.node, zero_of(term, self.prime))
+            for term in (product.a, product.b)
+            if self._term(term) is None
+        ]
+
+    def wires(self) -> Sequence[int] | None:
+        """Return the values of all wires, or None if some have none."""
+        values = [1, *[value for value in self.values[1 : self.form.wires] if value is not None]]
+        return values if len(values) == self.form.wires else None

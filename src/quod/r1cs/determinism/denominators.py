@@ -1,0 +1,186 @@
+"""Denominators of the Edwards addition law, which are never 0 together with their numerators.
+
+The law's quotients are N / (1 + k·M1·M2) with N = u·M1 + v·M2, for two products M1 and M2 of
+coordinates. If both numerator and denominator are 0, M2² is a constant; if that constant is no
+square, they are not. This holds for all values of the coordinates, on the curve or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from quod.r1cs.determinism.normal_form import Affine, NormalForm
+from quod.r1cs.determinism.propagation import Propagation
+from quod.r1cs.determinism.rules import Rule, Step, zero_of
+
+Polynomial = dict[tuple[int, ...], int]
+"""Coefficients by monomial: the wires of the monomial in ascending order."""
+
+
+class Candidate(NamedTuple):
+    """Two polynomials M1 and M2 with k·M1·M2 = t, and the products by which N is expanded."""
+
+    first: Polynomial
+    second: Polynomial
+    definitions: tuple[int, ...]
+
+
+def find_denominators(facts: Propagation) -> None:
+    """Determine quotients whose numerator and denominator are never both 0."""
+    definitions: dict[int, int] = {}
+    for index, product in enumerate(facts.form.products):
+        if product.c.factor:
+            definitions.setdefault(product.c.node, index)
+    for index, product in enumerate(facts.form.products):
+        for factor, quotient in ((product.a, product.b), (product.b, product.a)):
+            if (
+                factor.factor and facts.is_determined(factor) and facts.is_determined(product.c)
+                and not facts.is_determined(quotient) and factor.node in definitions
+            ):  # fmt: skip
+                _apply(facts, definitions, index, factor, quotient.node)
+                facts.run()
+
+
+def _apply(
+    facts: Propagation, definitions: dict[int, int], index: int, factor: Affine, node: int
+) -> None:
+    """Determine a quotient by the first candidate that shows it to be defined."""
+    form, prime = facts.form, facts.prime
+    base = definitions[factor.node]
+    for first, second, others in _candidates(form, definitions, base):
+        numerator = affine_polynomial(form, form.products[index].c)
+        for other in others:
+            numerator = substituted(form, numerator, other)
+        weights = _weights(numerator, first, second, prime)
+        if weights is None:
+            continue
+        value = form.products[base].c
+        scale = (zero_of(factor, prime) * value.factor + value.constant) % prime
+        if is_never_zero(scale, *weights, prime):
+            facts.determine([node], Step(Rule.EDWARDS, (), (index, base, *others), node, weights))
+            return
+
+
+def is_never_zero(total: int, u: int, v: int, prime: int) -> bool:
+    """Return whether u·M1 + v·M2 = 0 and M1·M2 = total have no solution.
+
+    If u and v are nonzero, M2² = -total·u/v.
+    """
+    if not u or not v:
+        return (u != 0 or v != 0) and total % prime != 0
+    square = -total * u * pow(v, -1, prime) % prime
+    return prime > 2 and pow(square, (prime - 1) // 2, prime) == prime - 1
+
+
+def _candidates(
+    form: NormalForm, definitions: dict[int, int], base: int
+) -> Iterator[Candidate]:  # fmt: skip
+    """Yield the factors of the product that defines t, then the cross products of their factors."""
+    a, b, _, _ = form.products[base]
+    yield Candidate(affine_polynomial(form, a), affine_polynomial(form, b), ())
+    if a.node not in definitions or b.node not in definitions or a.constant or b.constant:
+        return
+    inner = definitions[a.node], definitions[b.node]
+    for parts in cross_products(form, base, inner):
+        # The numerator has a third product, of sums of coordinates.
+        for cross in range(max(0, base - 3), min(len(form.products), base + 4)):
+            yield Candidate(*parts, (*dict.fromkeys(inner), cross))
+
+
+def cross_products(
+    form: NormalForm, base: int, inner: tuple[int, int]
+) -> list[tuple[Polynomial, Polynomial]]:
+    """Return both ways to write a·b as a product of two products, for a = c·d and b = e·f.
+
+    The base product is a·b = t up to factors, which the first polynomial contains.
+    """
+    prime = form.prime
+    scale = 1
+    for term, index in zip(form.products[base][:2], inner):
+        value = form.products[index].c
+        if value.constant or term.constant:
+            return []
+        scale = scale * term.factor * pow(value.factor, -1, prime) % prime
+    (c, d), (e, f) = (
+        [affine_polynomial(form, term) for term in form.products[index][:2]] for index in inner
+    )
+    scaled = {monomial: k * scale % prime for monomial, k in c.items()}
+    return [
+        (multiplied(scaled, e, prime), multiplied(d, f, prime)),
+        (multiplied(scaled, f, prime), multiplied(d, e, prime)),
+    ]
+
+
+def _weights(
+    numerator: Polynomial, first: Polynomial, second: Polynomial, prime: int
+) -> tuple[int, int] | None:
+    """Return u and v with numerator = u * first + v * second, or None."""
+    u = v = 0
+    for monomial, k in first.items():
+        if monomial not in second:
+            u = numerator.get(monomial, 0) * pow(k, -1, prime) % prime
+            break
+    for monomial, k in second.items():
+        if monomial not in first:
+            v = numerator.get(monomial, 0) * pow(k, -1, prime) % prime
+            break
+    if first.keys() == second.keys():
+        monomial, k = next(iter(first.items()))
+        u = numerator.get(monomial, 0) * pow(k, -1, prime) % prime
+    return (u, v) if is_combination(numerator, first, second, u, v, prime) else None
+
+
+def is_combination(
+    numerator: Polynomial, first: Polynomial, second: Polynomial, u: int, v: int, prime: int
+) -> bool:
+    """Return whether numerator = u * first + v * second."""
+    return all(
+        (numerator.get(each, 0) - u * first.get(each, 0) - v * second.get(each, 0)) % prime == 0
+        for each in {*numerator, *first, *second}
+    )
+
+
+def affine_polynomial(form: NormalForm, term: Affine) -> Polynomial:
+    """Return an affine term as a polynomial in wires."""
+    polynomial: Polynomial = {(): term.constant} if term.constant else {}
+    if term.factor and term.node >= form.wires:
+        for wire, k in zip(*form.forms[term.node - form.wires]):
+            polynomial[wire,] = k * term.factor % form.prime
+    elif term.factor:
+        polynomial[term.node,] = term.factor
+    return polynomial
+
+
+def substituted(form: NormalForm, polynomial: Polynomial, index: int) -> Polynomial:
+    """Replace the wire that is the product c of a product by (a·b - constant) / factor."""
+    a, b, c, _ = form.products[index]
+    prime = form.prime
+    if c.node >= form.wires or not c.factor:
+        return polynomial
+    inverse = pow(c.factor, -1, prime)
+    value = multiplied(affine_polynomial(form, a), affine_polynomial(form, b), prime)
+    value[()] = value.get((), 0) - c.constant
+    result: Polynomial = {}
+    for monomial, k in polynomial.items():
+        parts = [(monomial, k)]
+        if c.node in monomial:
+            others = list(monomial)
+            others.remove(c.node)
+            parts = [
+                (tuple(sorted((*others, *each))), k * factor * inverse)
+                for each, factor in value.items()
+            ]
+        for each, factor in parts:
+            result[each] = (result.get(each, 0) + factor) % prime
+    return {each: factor for each, factor in result.items() if factor}
+
+
+def multiplied(left: Polynomial, right: Polynomial, prime: int) -> Polynomial:
+    """Return the product of two polynomials."""
+    result: Polynomial = {}
+    for first, k in left.items():
+        for second, m in right.items():
+            monomial = tuple(sorted((*first, *second)))
+            result[monomial] = (result.get(monomial, 0) + k * m) % prime
+    return {monomial: k for monomial, k in result.items() if k}

@@ -1,0 +1,89 @@
+"""Reports as JSON and SARIF, and counterexamples as .wtns files."""
+
+from __future__ import annotations
+
+import json
+from os import fspath
+from typing import Any
+
+from quod.field.array import integers_to_words
+from quod.formats.curves import field_named
+from quod.formats.output import write_atomically
+from quod.formats.source import Path
+from quod.formats.wtns import write_wtns
+from quod.r1cs.determinism.report import AMBIGUOUS, UNIQUE, Report, Verdict
+from quod.r1cs.determinism.search import Pair
+
+_SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS = {AMBIGUOUS: "error", UNIQUE: "none"}
+
+
+def to_json(report: Report) -> dict[str, Any]:
+    """Return a report as a JSON object; numbers that may exceed 64 bits are strings."""
+    return {
+        "constraints": report.rows.count,
+        "prime": str(report.rows.prime),
+        "inputs": len(report.rows.inputs),
+        "seconds": round(report.seconds, 3),
+        "timed_out": report.timed_out,
+        "certificate_steps": len(report.certificate),
+        "targets": [_target(report, verdict) for verdict in report.verdicts],
+    }
+
+
+def _target(report: Report, verdict: Verdict) -> dict[str, Any]:
+    values = None if verdict.values is None else [str(value) for value in verdict.values]
+    return {
+        "signal": verdict.name,
+        "wire": verdict.wire,
+        "verdict": verdict.kind,
+        "values": values,
+        "core": list(verdict.core),
+    }
+
+
+def write_sarif(path: Path, report: Report, verdicts: list[Verdict], artifact: str) -> None:
+    """Write verdicts as a SARIF 2.1.0 log, for code review; raises OutputError.
+
+    artifact: the file or circuit that was checked.
+    """
+    results = [
+        {
+            "ruleId": verdict.kind,
+            "level": _LEVELS.get(verdict.kind, "warning"),
+            "message": {"text": f"{verdict}{_places(report, verdict)}"},
+            "locations": [
+                {
+                    "physicalLocation": {"artifactLocation": {"uri": artifact}},
+                    "logicalLocations": [{"fullyQualifiedName": verdict.name}],
+                }
+            ],
+        }
+        for verdict in verdicts
+    ]
+    rules = [
+        {"id": AMBIGUOUS, "shortDescription": {"text": "Two witnesses with equal inputs differ."}},
+        {"id": "unknown", "shortDescription": {"text": "Neither unique nor shown ambiguous."}},
+    ]
+    driver = {"name": "quod r1cs check", "rules": rules}
+    log = {
+        "$schema": _SARIF_SCHEMA,
+        "version": "2.1.0",
+        "runs": [{"tool": {"driver": driver}, "results": results}],
+    }
+    write_atomically(path, json.dumps(log, indent=1).encode() + b"\n")
+
+
+def _places(report: Report, verdict: Verdict) -> str:
+    if not verdict.core:
+        return ""
+    shown = [report.rows.place(row) for row in verdict.core[:3]]
+    return f"; its core begins at {', '.join(shown)}"
+
+
+def write_counterexample(prefix: Path, field_name: str, pair: Pair) -> None:
+    """Write PREFIX-1.wtns and PREFIX-2.wtns; raises OutputError."""
+    field = field_named(field_name)
+    for number, values in enumerate((pair.first, pair.second), 1):
+        words = integers_to_words(field, list(values))
+        write_wtns(f"{fspath(prefix)}-{number}.wtns", field_name, words)

@@ -1,0 +1,488 @@
+"""Propagation: from the inputs, determine nodes by the rules of `quod.r1cs.determinism.rules`.
+
+Rules run in order of cost: each runs only when the cheaper ones have nothing to do. Counters for
+each equation (undetermined nodes, their sum, nodes without a range) tell when a rule may apply,
+so that propagation takes time proportional to the entries of the constraints. Ranges other than
+those of bits are derived only if a target is still undetermined without them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product as combinations
+from time import monotonic
+
+from quod.r1cs.determinism.arithmetic import Range, centred, contains, narrowed, quadratic_roots
+from quod.r1cs.determinism.normal_form import Affine, Equation, NormalForm
+from quod.r1cs.determinism.rows import Rows
+from quod.r1cs.determinism.rules import (
+    Rule,
+    Step,
+    digit_scale,
+    fixes_sign,
+    low_part,
+    polynomial,
+    product_range,
+    split_point,
+    sum_of_roots,
+    sum_range,
+    zero_of,
+)
+
+_MAX_NARROWINGS = 8
+"""The number of times that the range of a node is replaced by a smaller one."""
+_MAX_CASE_WIRES = 4
+_MAX_CASES = 64
+"""The number of combinations, and the greatest width of the derived range."""
+_MAX_WIDE_NODES = 4
+_CLOCK_INTERVAL = 4096
+
+
+class TimeIsUp(Exception):
+    """The time limit of the check has passed."""
+
+
+class Queue:
+    """Indices to process, each at most once at a time."""
+
+    __slots__ = ("_is_queued", "_items")
+
+    def __init__(self, size: int) -> None:
+        self._items: list[int] = []
+        self._is_queued = bytearray(size)
+
+    def add(self, item: int) -> None:
+        """Queue an index unless it is queued."""
+        if not self._is_queued[item]:
+            self._is_queued[item] = 1
+            self._items.append(item)
+
+    def extend(self) -> None:
+        """Allow one index beyond the largest so far."""
+        self._is_queued.append(0)
+
+    def pop(self) -> int | None:
+        """Return an index, or None if there is none."""
+        if not self._items:
+            return None
+        item = self._items.pop()
+        self._is_queued[item] = 0
+        return item
+
+
+class Propagation:
+    """The facts about the nodes of a system, and the steps that derived them.
+
+    equations: those of the normal form, then those that `Rule.SPLIT` derives.
+    determined: 1 for each determined node.
+    ranges: the range of each node, or None.
+    excluded: values that nodes never have.
+    steps: the certificate.
+    """
+
+    def __init__(self, rows: Rows, form: NormalForm, deadline: float = float("inf")) -> None:
+        self.rows, self.form, self.prime, self.deadline = rows, form, rows.prime, deadline
+        count, nodes = len(form.equations), form.nodes
+        self.equations = list(form.equations)
+        self.determined = bytearray(nodes)
+        self.ranges: list[Range | None] = [None] * nodes
+        self.excluded: dict[int, set[int]] = {}
+        self.steps: list[Step] = []
+        self._narrowings: dict[int, int] = {}
+        self._ticks = 0
+        self._derives_ranges = False
+        self._split = set[int]()
+        # Nodes whose equations have counted them as determined.
+        self._is_counted = bytearray(nodes)
+        self._stack: list[int] = []
+        self.equations_of: list[list[int]] = [[] for _ in range(nodes)]
+        self.products_of: list[list[int]] = [[] for _ in range(nodes)]
+        self._undetermined = [0] * count
+        self._undetermined_sum = [0] * count
+        self._unranged = [0] * count
+        self._open = [0] * count
+        for index, equation in enumerate(form.equations):
+            size = len(equation.nodes)
+            self._undetermined[index] = self._unranged[index] = self._open[index] = size
+            self._undetermined_sum[index] = sum(equation.nodes)
+            for node in equation.nodes:
+                self.equations_of[node].append(index)
+        self._products = Queue(len(form.products))
+        self._digits = Queue(count)
+        self._sums = Queue(count)
+        for index, product in enumerate(form.products):
+            nodes_of_product = {term.node for term in product[:3] if term.factor}
+            if len(wires := rows.wires_of(product.row)) <= _MAX_CASE_WIRES:
+                nodes_of_product |= wires
+            for node in nodes_of_product:
+                self.products_of[node].append(index)
+            self._roots(index)
+            self._products.add(index)
+        for index, equation in enumerate(form.equations):
+            if len(equation.nodes) == 1:
+                self._sums.add(index)
+        self.determine(sorted(rows.inputs))
+
+    # --- facts
+
+    def determine(self, nodes: Iterable[int], step: Step | None = None) -> None:
+        """Record that nodes are determined, by a step unless they are inputs."""
+        fresh = [node for node in nodes if not self.determined[node]]
+        if not fresh:
+            return
+        if step is not None:
+            self.steps.append(step)
+        for node in fresh:
+            self.determined[node] = 1
+        self._stack += fresh
+
+    def _set_range(self, node: int, derived: Range | None, step: Step) -> None:
+        """Record a range of a node that a step derived, if it is smaller than the present one."""
+        if derived is None:
+            return
+        prime, previous = self.prime, self.ranges[node]
+        shift = centred(derived[0], prime) - derived[0]
+        bounds = narrowed(previous, (derived[0] + shift, derived[1] + shift), prime)
+        if previous is not None:
+            if bounds[1] - bounds[0] >= previous[1] - previous[0]:
+                return
+            if self._narrowings.get(node, 0) >= _MAX_NARROWINGS:
+                return
+            self._narrowings[node] = self._narrowings.get(node, 0) + 1
+            shift = centred(bounds[0], prime) - bounds[0]
+            bounds = bounds[0] + shift, bounds[1] + shift
+        self.ranges[node] = bounds
+        self.steps.append(step._replace(bounds=bounds))
+        is_open = previous is None and not self._is_counted[node]
+        for index in self.equations_of[node]:
+            if previous is None:
+                self._unranged[index] -= 1
+            if is_open:
+                self._open[index] -= 1
+            if self._unranged[index] <= 1:
+                self._sums.add(index)
+            if not self._open[index]:
+                self._digits.add(index)
+        for index in self.products_of[node]:
+            self._products.add(index)
+        if bounds[0] == bounds[1]:
+            # A constant; the checker draws this conclusion from the range.
+            self.determine([node])
+
+    def _exclude(self, term: Affine, product: int) -> None:
+        """Record that an affine term of a product is never 0."""
+        values = self.excluded.setdefault(term.node, set())
+        if (value := zero_of(term, self.prime)) not in values:
+            values.add(value)
+            self.steps.append(Step(Rule.NONZERO, (), (product,), term.node, (value, value)))
+            for index in self.products_of[term.node]:
+                self._products.add(index)
+
+    def is_determined(self, term: Affine) -> bool:
+        """Return whether an affine term is determined."""
+        return not term.factor or bool(self.determined[term.node])
+
+    def is_nonzero(self, term: Affine) -> bool:
+        """Return whether an affine term is never 0."""
+        if not term.factor:
+            return term.constant != 0
+        bounds, values = self.ranges[term.node], self.excluded.get(term.node)
+        if bounds is None and values is None:
+            return False
+        value = zero_of(term, self.prime)
+        return (values is not None and value in values) or (
+            bounds is not None and not contains(bounds, value, self.prime)
+        )
+
+    # --- the loop
+
+    def run(self) -> None:
+        """Apply rules until none applies or all targets are determined; raises TimeIsUp."""
+        while True:
+            self._ticks += 1
+            if not self._ticks % _CLOCK_INTERVAL and monotonic() > self.deadline:
+                raise TimeIsUp
+            if self._stack:
+                self._count(self._stack.pop())
+            elif (index := self._products.pop()) is not None:
+                self._apply_to_product(index)
+            elif (index := self._digits.pop()) is not None:
+                self._apply_digits(index)
+            elif self._derives_ranges and (index := self._sums.pop()) is not None:
+                self._apply_sum(index)
+            elif self._derives_ranges or self.are_targets_determined():
+                return
+            else:
+                self._derives_ranges = True
+                for index in range(len(self.form.products)):
+                    self._products.add(index)
+
+    def are_targets_determined(self) -> bool:
+        """Return whether the inputs determine all targets."""
+        return all(self.determined[wire] for wire in self.rows.targets)
+
+    def _count(self, node: int) -> None:
+        """Count a determined node in its equations, and solve those with one node left."""
+        self._is_counted[node] = 1
+        is_open = self.ranges[node] is None
+        for index in self.equations_of[node]:
+            self._undetermined[index] -= 1
+            self._undetermined_sum[index] -= node
+            if is_open:
+                self._open[index] -= 1
+            if self._undetermined[index] == 1:
+                last = self._undetermined_sum[index]
+                self.determine([last], Step(Rule.LINEAR, ((index, 1),), (), last))
+            elif self._undetermined[index] and not self._open[index]:
+                self._digits.add(index)
+        for index in self.products_of[node]:
+            self._products.add(index)
+
+    # --- equations
+
+    def undetermined_nodes(self, index: int) -> list[int]:
+        """Return the undetermined nodes of an equation."""
+        return [node for node in self.equations[index].nodes if not self.determined[node]]
+
+    def _apply_digits(self, index: int) -> None:
+        equation, nodes, coefficients, widths = self.equations[index], [], [], []
+        for node, coefficient in zip(equation.nodes, equation.coefficients):
+            if not self.determined[node]:
+                if (bounds := self.ranges[node]) is None:
+                    return
+                nodes.append(node)
+                coefficients.append(coefficient)
+                widths.append(bounds[1] - bounds[0])
+        if nodes and (scale := digit_scale(coefficients, widths, self.prime)) is not None:
+            self.determine(nodes, Step(Rule.DIGITS, ((index, scale),), (), 0))
+
+    def _apply_sum(self, index: int) -> None:
+        """Derive the range of the only node without one, or narrow wide ranges."""
+        equation = self.equations[index]
+        ranges = [self.ranges[node] for node in equation.nodes]
+        if self._unranged[index]:
+            positions = [position for position, bounds in enumerate(ranges) if bounds is None]
+        else:
+            # A long equation hardly ever narrows a bit.
+            least_width = int(len(ranges) > _MAX_WIDE_NODES)
+            positions = [
+                position
+                for position, bounds in enumerate(ranges)
+                if bounds is not None and bounds[1] - bounds[0] > least_width
+            ][:_MAX_WIDE_NODES]
+        for position in positions:
+            others = [bounds for at, bounds in enumerate(ranges) if at != position and bounds]
+            coefficients = [k for at, k in enumerate(equation.coefficients) if at != position]
+            if len(others) != len(coefficients):
+                return
+            node = equation.nodes[position]
+            derived = sum_range(
+                coefficients, equation.constant, others, equation.coefficients[position], self.prime
+            )
+            self._set_range(
+                node, derived, Step(Rule.SUM_RANGE, ((index, 1),), (), node)
+            )  # fmt: skip
+        if not self._unranged[index] and self._undetermined[index] > 1:
+            self._apply_split(index)
+
+    def _apply_split(self, index: int) -> None:
+        """Split an equation of small numbers at different offsets, once; see `Rule.SPLIT`."""
+        if index in self._split:
+            return
+        self._split.add(index)
+        nodes, coefficients, constant, row = self.equations[index]
+        ranges = [bounds for node in nodes if (bounds := self.ranges[node]) is not None]
+        if (point := split_point(coefficients, constant, ranges, self.prime)) is None:
+            return
+        self.steps.append(Step(Rule.SPLIT, ((index, 1),), (), 0, point))
+        modulus, low_constant = point
+        signed = [centred(k, self.prime) for k in coefficients]
+        low = [low_part(k, modulus) for k in signed]
+        high = [(k - part) // modulus for k, part in zip(signed, low)]
+        # The two representatives of the constant differ by p, which is 0 in the field.
+        high_constant = (constant - low_constant) * pow(modulus, -1, self.prime)
+        for parts, offset in ((low, low_constant), (high, high_constant)):
+            terms = [(node, k % self.prime) for node, k in zip(nodes, parts) if k]
+            self._add_equation(
+                Equation(
+                    tuple([node for node, _ in terms]), tuple([k for _, k in terms]),
+                    offset % self.prime, row,
+                )
+            )  # fmt: skip
+
+    def _add_equation(self, equation: Equation) -> None:
+        """Add a derived equation, with the counters of its nodes."""
+        index = len(self.equations)
+        self.equations.append(equation)
+        uncounted = [node for node in equation.nodes if not self._is_counted[node]]
+        self._undetermined.append(len(uncounted))
+        self._undetermined_sum.append(sum(uncounted))
+        self._unranged.append(sum(self.ranges[node] is None for node in equation.nodes))
+        self._open.append(sum(self.ranges[node] is None for node in uncounted))
+        for node in equation.nodes:
+            self.equations_of[node].append(index)
+        self._digits.extend()
+        self._sums.extend()
+        if len(uncounted) == 1:
+            (last,) = uncounted
+            self.determine([last], Step(Rule.LINEAR, ((index, 1),), (), last))
+        self._digits.add(index)
+        self._sums.add(index)
+
+    def run_one_hot(self) -> None:
+        """Apply the rule for one-hot sums to each equation until no rule applies."""
+        for index, equation in enumerate(self.equations):
+            if equation.row >= 0 and self._undetermined[index] > 1:
+                self._apply_one_hot(index)
+        self.run()
+
+    def _apply_one_hot(self, index: int) -> None:
+        """Determine the flags of a one-hot sum; see `Rule.ONE_HOT`."""
+        products: list[int] = []
+        selectors: set[int] = set()
+        zeros: set[int] = set()
+        nodes = self.undetermined_nodes(index)
+        for node in nodes:
+            for candidate in self.products_of[node]:
+                product = self.form.products[candidate]
+                factor = product.a if product.b.node == node else product.b
+                if (
+                    factor.factor and factor.node != node and self.is_determined(factor)
+                    and node in (product.a.node, product.b.node) and self.is_determined(product.c)
+                    and (not selectors or factor.node in selectors)
+                    and (zero := zero_of(factor, self.prime)) not in zeros
+                ):  # fmt: skip
+                    products.append(candidate)
+                    selectors.add(factor.node)
+                    zeros.add(zero)
+                    break
+            else:
+                return
+        if nodes:
+            self.determine(nodes, Step(Rule.ONE_HOT, ((index, 1),), tuple(products), 0))
+
+    # --- products
+
+    def _roots(self, index: int) -> None:
+        """Derive the range of a node that is alone in a product."""
+        product = self.form.products[index]
+        if (coefficients := polynomial(product, self.prime)) is None:
+            return
+        node = next(term.node for term in product[:3] if term.factor)
+        if self.ranges[node] is not None:
+            return
+        roots = quadratic_roots(*coefficients, self.prime)
+        if roots:
+            self._set_range(node, _hull(roots, self.prime), Step(Rule.ROOTS, (), (index,), node))
+
+    def _apply_to_product(self, index: int) -> None:
+        """Apply all rules of products."""
+        product = self.form.products[index]
+        a, b, c, _ = product
+        fixed_a, fixed_b, fixed_c = map(self.is_determined, (a, b, c))
+        if fixed_a and fixed_b:
+            if not fixed_c:
+                self.determine([c.node], Step(Rule.PRODUCT, (), (index,), c.node))
+        elif fixed_c:
+            if a.node == b.node and a.factor and b.factor:
+                bounds = self.ranges[a.node]
+                if bounds and fixes_sign(bounds, sum_of_roots(product, self.prime), self.prime):
+                    self.determine([a.node], Step(Rule.SIGN, (), (index,), a.node))
+            elif fixed_a or fixed_b:
+                factor, quotient = (a, b) if fixed_a else (b, a)
+                if self.is_nonzero(factor):
+                    node = quotient.node
+                    self.determine([node], Step(Rule.QUOTIENT, (), (index,), node))
+                else:
+                    self._apply_zero_test(index, factor, quotient)
+        for factor, other in ((a, b), (b, a)):
+            if not c.factor and not c.constant and other.factor and self.is_nonzero(factor):
+                zero = centred(zero_of(other, self.prime), self.prime)
+                node = other.node
+                self._set_range(
+                    node, (zero, zero),
+                    Step(Rule.FACTOR_IS_ZERO, (), (index,), node),
+                )  # fmt: skip
+        if self.is_nonzero(c):
+            for term in (a, b):
+                if term.factor and not self.is_nonzero(term):
+                    self._exclude(term, index)
+        elif c.factor and self.is_nonzero(a) and self.is_nonzero(b):
+            self._exclude(c, index)
+        if self._derives_ranges:
+            self._apply_product_ranges(index)
+
+    def _apply_zero_test(self, index: int, factor: Affine, flag: Affine) -> None:
+        """Determine the flag of X * W = Z by a second product X * U = V; see `Rule.ZERO_TEST`."""
+        zero = zero_of(factor, self.prime)
+        for other in self.products_of[flag.node]:
+            a, b, c, _ = self.form.products[other]
+            if c.factor and c.node == flag.node:
+                for term in (a, b):
+                    if term.node == factor.node and term.factor and (
+                        zero_of(term, self.prime) == zero
+                    ):  # fmt: skip
+                        step = Step(Rule.ZERO_TEST, (), (index, other), flag.node)
+                        self.determine([flag.node], step)
+                        return
+
+    def _apply_product_ranges(self, index: int) -> None:
+        """Derive a range from the ranges of the other nodes or wires of a product."""
+        product = self.form.products[index]
+        a, b, c, row = product
+        if c.factor and a.factor and b.factor and self.ranges[c.node] is None:
+            first, second = self.ranges[a.node], self.ranges[b.node]
+            if first and second:
+                derived = product_range(product, first, second, self.prime)
+                self._set_range(c.node, derived, Step(Rule.PRODUCT_RANGE, (), (index,), c.node))
+        wires = self.rows.wires_of(row)
+        if not 1 < len(wires) <= _MAX_CASE_WIRES:
+            return
+        unranged = [wire for wire in wires if self.ranges[wire] is None]
+        if len(unranged) != 1:
+            return
+        (wire,) = unranged
+        values = case_values(self.rows, row, wire, self.ranges)
+        bounds = _hull(values, self.prime) if values else None
+        if bounds and bounds[1] - bounds[0] <= _MAX_CASES:
+            self._set_range(wire, bounds, Step(Rule.CASES, (), (index,), wire))
+
+
+def case_values(
+    rows: Rows, row: int, wire: int, ranges: list[Range | None]
+) -> set[int] | None:  # fmt: skip
+    """Return the values of a wire in a row for all combinations of values of the other wires.
+
+    None if the combinations are too many, or if the wire may have any value for one of them.
+    """
+    prime, others, count = rows.prime, [], 1
+    for other in sorted(rows.wires_of(row) - {wire}):
+        bounds = ranges[other]
+        assert bounds is not None
+        count *= bounds[1] - bounds[0] + 1
+        if count > _MAX_CASES:
+            return None
+        others.append((other, range(bounds[0], bounds[1] + 1)))
+    values: set[int] = set()
+    sides = [rows.side(matrix, row) for matrix in range(3)]
+    for choice in combinations(*[numbers for _, numbers in others]):
+        assignment = {0: 1, **{other: value for (other, _), value in zip(others, choice)}}
+        (ka, ca), (kb, cb), (kc, cc) = (
+            (
+                sum(k for each, k in zip(*side) if each == wire),
+                sum(assignment[each] * k for each, k in zip(*side) if each != wire),
+            )
+            for side in sides
+        )
+        roots = quadratic_roots(ka * kb, ka * cb + kb * ca - kc, ca * cb - cc, prime)
+        if roots is None:
+            return None
+        values.update(roots)
+    return values
+
+
+def _hull(values: Iterable[int], prime: int) -> Range | None:
+    """Return the range from the smallest to the greatest centred value; None if it is too wide."""
+    signed = [centred(value, prime) for value in values]
+    low, high = min(signed), max(signed)
+    return (low, high) if high - low < prime - 1 else None

@@ -1,0 +1,157 @@
+"""The determinism check: a verdict for each target of a system, with its evidence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Literal
+
+from quod.frozen import frozen
+from quod.r1cs.determinism.certificate_checker import check_certificate, check_normal_form
+from quod.r1cs.determinism.cores import Core, cores_of, eliminate
+from quod.r1cs.determinism.denominators import find_denominators
+from quod.r1cs.determinism.normal_form import NormalForm
+from quod.r1cs.determinism.propagation import Propagation, TimeIsUp
+from quod.r1cs.determinism.rows import Rows
+from quod.r1cs.determinism.rules import Step
+from quod.r1cs.determinism.search import Pair, Search
+
+UNIQUE: Literal["unique"] = "unique"
+AMBIGUOUS: Literal["ambiguous"] = "ambiguous"
+UNKNOWN: Literal["unknown"] = "unknown"
+Kind = Literal["unique", "ambiguous", "unknown"]
+
+Progress = Callable[[str], None]
+
+
+@frozen(eq=False)
+class Verdict:
+    """The verdict on one target.
+
+    wire, name: the target.
+    kind: `unique`, `ambiguous` or `unknown`.
+    values: its two values in the counterexample, if it is ambiguous.
+    core: the constraints of the core that contains it, unless it is unique.
+    """
+
+    wire: int
+    name: str
+    kind: Kind
+    values: tuple[int, int] | None = None
+    core: tuple[int, ...] = ()
+
+    def __str__(self) -> str:
+        if self.values is not None:
+            return f"{self.name}: ambiguous, {self.values[0]} or {self.values[1]}"
+        if self.kind == UNKNOWN:
+            return f"{self.name}: unknown, with a core of {len(self.core)} constraints"
+        return f"{self.name}: {self.kind}"
+
+
+@frozen(eq=False)
+class Report:
+    """The result of a check.
+
+    verdicts: one for each target.
+    certificate: the steps that prove the unique targets; the checker has replayed them.
+    pairs: counterexamples by the ambiguous target.
+    timed_out: whether the time limit ended the check.
+    """
+
+    rows: Rows
+    verdicts: tuple[Verdict, ...]
+    certificate: tuple[Step, ...]
+    pairs: dict[int, Pair]
+    timed_out: bool
+    seconds: float
+
+    def of_kind(self, kind: Kind) -> list[Verdict]:
+        """Return the verdicts of one kind."""
+        return [verdict for verdict in self.verdicts if verdict.kind == kind]
+
+    @property
+    def is_unique(self) -> bool:
+        """True if every target is unique."""
+        return all(verdict.kind == UNIQUE for verdict in self.verdicts)
+
+
+def check(
+    rows: Rows, *, seconds: float = 60.0, seed: int = 0, progress: Progress = lambda text: None
+) -> Report:  # fmt: skip
+    """Decide for each target whether the inputs determine it.
+
+    Targets that no rule and no search decides within the time limit are `unknown`. If the source
+    has inputs without a wire, no target is `ambiguous`.
+    """
+    begin = monotonic()
+    deadline = begin + seconds
+    progress(f"reading {rows.count} constraints")
+    form = NormalForm(rows)
+    facts = Propagation(rows, form, deadline)
+    progress("propagating from the inputs")
+    timed_out = False
+    try:
+        _propagate(facts, deadline)
+    except TimeIsUp:
+        timed_out = True
+    progress(f"checking a certificate of {len(facts.steps)} steps")
+    check_normal_form(rows, form)
+    determined = check_certificate(rows, form, facts.steps)
+    core_of: dict[int, tuple[int, ...]] = {}
+    pairs: dict[int, Pair] = {}
+    undecided = {wire for wire in rows.targets if not determined[wire]}
+    if undecided and not timed_out:
+        cores = [core for core in cores_of(facts) if not undecided.isdisjoint(core.nodes)]
+        search = Search(facts, deadline, seed)
+        for number, core in enumerate(cores):
+            progress(f"searching core {number + 1} of {len(cores)}")
+            core_rows = tuple(core.rows(facts))
+            core_of.update(dict.fromkeys(core.nodes, core_rows))
+            if not rows.lost_inputs:
+                _search(search, core, undecided, pairs)
+        timed_out = monotonic() > deadline
+    verdicts = [
+        _verdict(rows, wire, bool(determined[wire]), pairs.get(wire), core_of.get(wire, ()))
+        for wire in rows.targets
+    ]
+    return Report(
+        rows, tuple(verdicts), tuple(facts.steps), pairs, timed_out, monotonic() - begin
+    )  # fmt: skip
+
+
+def _propagate(facts: Propagation, deadline: float) -> None:
+    """Propagate, and eliminate the linear parts of cores, until no target can be determined."""
+    facts.run()
+    progress = True
+    while progress and not facts.are_targets_determined():
+        facts.run_one_hot()
+        find_denominators(facts)
+        progress = False
+        for core in cores_of(facts):
+            if monotonic() > deadline:
+                raise TimeIsUp
+            progress |= eliminate(facts, core)
+
+
+def _search(search: Search, core: Core, undecided: set[int], pairs: dict[int, Pair]) -> None:
+    """Add counterexamples for targets of a core, until none of them has one."""
+    targets = sorted(undecided.intersection(core.nodes))
+    while targets:
+        pair = search.pair(core, targets)
+        if pair is None:
+            return
+        ambiguous = [wire for wire in targets if pair.first[wire] != pair.second[wire]]
+        pairs.update(dict.fromkeys(ambiguous, pair))
+        targets = [wire for wire in targets if wire not in pairs]
+
+
+def _verdict(
+    rows: Rows, wire: int, is_unique: bool, pair: Pair | None, core: Sequence[int]
+) -> Verdict:  # fmt: skip
+    name = rows.name(wire)
+    if is_unique:
+        return Verdict(wire, name, UNIQUE)
+    if pair is not None:
+        values = pair.first[wire], pair.second[wire]
+        return Verdict(wire, name, AMBIGUOUS, values, tuple(core))
+    return Verdict(wire, name, UNKNOWN, None, tuple(core))

@@ -1,0 +1,105 @@
+"""Constraint systems as the determinism check reads them: rows over any prime field."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from quod.errors import InputError
+from quod.field.primality import is_prime
+from quod.frozen import frozen
+
+Combination = Mapping[int, int]
+"""A linear combination: coefficients by wire. Wire 0 is the constant 1."""
+
+
+@frozen(eq=False)
+class Matrix:
+    """A, B or C by rows: row i has the entries ``ends[i - 1]`` to ``ends[i]`` of both lists."""
+
+    ends: Sequence[int]
+    wires: Sequence[int]
+    coefficients: Sequence[int]
+
+
+@frozen(eq=False)
+class Rows:
+    """Constraints A(w)·B(w) = C(w), and the question that is asked about them.
+
+    prime: the modulus; InputError unless it is prime.
+    wires: the number of wires, including wire 0, the constant 1.
+    matrices: A, B and C.
+    inputs: the wires that both witnesses of a counterexample share.
+    targets: the wires that the inputs should determine.
+    name: the name of a wire, for messages.
+    place: the location of a row in its source, for messages.
+    lost_inputs: inputs of the source that have no wire. A compiler may have replaced them by
+        combinations of other wires, so a target that seems ambiguous may depend on them.
+    """
+
+    prime: int
+    wires: int
+    matrices: tuple[Matrix, Matrix, Matrix]
+    inputs: frozenset[int]
+    targets: tuple[int, ...]
+    name: Callable[[int], str]
+    place: Callable[[int], str]
+    lost_inputs: int = 0
+
+    def __post_init__(self) -> None:
+        if not is_prime(self.prime):
+            raise InputError(
+                f"the modulus {self.prime:#x} is composite; constraints must be over a prime field"
+            )
+        for wire in (*self.inputs, *self.targets):
+            if not 0 < wire < self.wires:
+                raise InputError(f"wire {wire} is not one of wires 1 to {self.wires - 1}")
+
+    @property
+    def count(self) -> int:
+        """The number of constraints."""
+        return len(self.matrices[0].ends)
+
+    def side(self, matrix: int, row: int) -> tuple[Sequence[int], Sequence[int]]:
+        """Return the wires and coefficients of a row of A, B or C (`matrix` 0, 1 or 2)."""
+        entries = self.matrices[matrix]
+        start, end = entries.ends[row - 1] if row else 0, entries.ends[row]
+        return entries.wires[start:end], entries.coefficients[start:end]
+
+    def wires_of(self, row: int) -> set[int]:
+        """Return the wires of a row, without the constant."""
+        wires = {wire for matrix in range(3) for wire in self.side(matrix, row)[0]}
+        wires.discard(0)
+        return wires
+
+    def failing(self, values: Sequence[int], rows: Sequence[int] | None = None) -> list[int]:
+        """Return the rows, of all or of some, that values of all wires do not satisfy."""
+        failing = []
+        for row in range(self.count) if rows is None else rows:
+            a, b, c = (
+                sum([values[wire] * k for wire, k in zip(*self.side(matrix, row))])
+                for matrix in range(3)
+            )
+            if (a * b - c) % self.prime:
+                failing.append(row)
+        return failing
+
+
+def rows_of(
+    prime: int, wires: int, constraints: Sequence[tuple[Combination, Combination, Combination]],
+    inputs: Sequence[int], targets: Sequence[int],
+) -> Rows:  # fmt: skip
+    """Return a system of constraints that are dicts from wires to coefficients."""
+    matrices = []
+    for index in range(3):
+        ends: list[int] = []
+        columns: list[int] = []
+        coefficients: list[int] = []
+        for constraint in constraints:
+            columns += constraint[index].keys()
+            coefficients += [k % prime for k in constraint[index].values()]
+            ends.append(len(columns))
+        matrices.append(Matrix(ends, columns, coefficients))
+    return Rows(
+        prime, wires, (matrices[0], matrices[1], matrices[2]), frozenset(inputs), tuple(targets),
+        lambda wire: f"wire {wire}", lambda row: f"constraint {row}",
+    )  # fmt: skip

@@ -1,0 +1,242 @@
+"""Search for counterexamples: two witnesses with equal inputs and different targets.
+
+A first witness of the whole system is completed from trial inputs. A second one keeps all values
+outside a core, changes a node of the core, and completes the others. The search proves nothing by
+failing; a pair that it returns satisfies every constraint.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from time import monotonic
+
+from quod.frozen import frozen
+from quod.r1cs.determinism.assignment import Assignment, Conflict
+from quod.r1cs.determinism.cores import Core
+from quod.r1cs.determinism.propagation import Propagation
+from quod.r1cs.determinism.rules import sum_of_roots, zero_of
+
+_MAX_CONFLICTS = 60
+"""The number of conflicts after which an attempt to complete a witness ends."""
+_MAX_CHANGED_NODES = 16
+_MAX_ZERO_FACTORS = 12
+_MAX_ATTEMPTS = 10
+"""The number of further attempts from other random inputs."""
+
+Trial = Sequence[tuple[int, int]]
+"""Nodes and values that an attempt starts from."""
+Candidates = Callable[[int], Sequence[int]]
+
+
+@frozen(eq=False)
+class Pair:
+    """Two witnesses with equal inputs, as the values of all wires."""
+
+    first: Sequence[int]
+    second: Sequence[int]
+
+
+class Search:
+    """The search in one system; witnesses are shared by its cores."""
+
+    def __init__(self, facts: Propagation, deadline: float, seed: int = 0) -> None:
+        self.facts, self.deadline = facts, deadline
+        self._generator = random.Random(seed)
+        self._prime = facts.prime
+        self._attempts = 0
+        self._first = Assignment(facts)
+        self._second = Assignment(facts)
+
+    def pair(self, core: Core, targets: Sequence[int]) -> Pair | None:
+        """Return two witnesses that differ in one of the targets, which the core contains."""
+        for start in self._starts(core):
+            if monotonic() > self.deadline:
+                return None
+            first = self._witness(start)
+            if first is None:
+                continue
+            pair = self._second_witness(core, targets, first)
+            if pair is not None and self._is_valid(pair, targets):
+                return pair
+        return None
+
+    def _is_valid(self, pair: Pair, targets: Sequence[int]) -> bool:
+        rows = self.facts.rows
+        return (
+            any(pair.first[wire] != pair.second[wire] for wire in targets)
+            and all(pair.first[wire] == pair.second[wire] for wire in rows.inputs)
+            and not rows.failing(pair.first)
+            and not rows.failing(pair.second)
+        )
+
+    # --- the first witness
+
+    def _starts(self, core: Core) -> Iterator[Trial]:
+        """Yield values to start from: none, a factor of the core that is 0, equal inputs."""
+        form, facts, inputs = self.facts.form, self.facts, sorted(self.facts.rows.inputs)
+        yield ()
+        yield ()
+        zero_factors = dict.fromkeys(
+            (term.node, zero_of(term, self._prime))
+            for index in core.products
+            for term in form.products[index][:2]
+            if term.factor and facts.determined[term.node] and not facts.is_nonzero(term)
+        )
+        for zero_factor in list(zero_factors)[:_MAX_ZERO_FACTORS]:
+            yield (zero_factor,)
+        for value in (0, 1, self._generator.randrange(self._prime)):
+            yield [
+                (wire, value)
+                for wire in inputs
+                if (bounds := facts.ranges[wire]) is None or bounds[0] <= value <= bounds[1]
+            ]
+        for _ in range(_MAX_ATTEMPTS):
+            yield ()
+
+    def _witness(self, start: Trial) -> list[int] | None:
+        """Return the values of all nodes of a witness that has the values of a trial."""
+        rows, form = self.facts.rows, self.facts.form
+        inputs = sorted(rows.inputs)
+        if self._generator.random() < 0.5:
+            self._generator.shuffle(inputs)
+        else:
+            # Public inputs, which come first, are often equated with a result.
+            inputs.reverse()
+        self._first.undo((0, 0))
+        try:
+            constants = [
+                (node, bounds[0])
+                for node, bounds in enumerate(self.facts.ranges)
+                if bounds and bounds[0] == bounds[1]
+            ]
+            self._first.extend([(0, 1), *constants])
+            self._first.extend(start)
+        except Conflict:
+            return None
+        # Equations then determine nodes without a range, for any values of the others.
+        ranges = self.facts.ranges
+        others = sorted(range(1, form.nodes), key=lambda node: ranges[node] is None)
+        order = [*inputs, *others]
+        self._attempts += 1
+        if not self._attempts % 2:
+            # Bits first: an input then follows from its decomposition, and so is in its range.
+            is_input = set(inputs)
+            bounded = [node for node in others if ranges[node] is not None]
+            order = [*(node for node in bounded if node not in is_input), *order]
+        if not self._complete(self._first, order, lambda node: self._trial_values(node)):
+            return None
+        return [value or 0 for value in self._first.values]
+
+    def _trial_values(self, node: int) -> list[int]:
+        """Return values to try for a node without a value."""
+        generator, bounds = self._generator, self.facts.ranges[node]
+        if bounds is not None:
+            low, high = bounds
+            return list(dict.fromkeys([generator.randint(low, high), low, high]))
+        return [generator.choice((generator.randrange(self._prime), generator.randrange(16))), 0, 1]
+
+    def _complete(
+        self, assignment: Assignment, order: Sequence[int], candidates: Candidates
+    ) -> bool:
+        """Assign all nodes in order, with backtracking; return whether that succeeds."""
+        decisions: list[tuple[tuple[int, int], int, int, list[int]]] = []
+        position, conflicts = 0, 0
+        while True:
+            while position < len(order) and assignment.values[order[position]] is not None:
+                position += 1
+            if position == len(order):
+                return True
+            node = order[position]
+            values = self._roots(assignment, node) or list(candidates(node))
+            decisions.append((assignment.checkpoint(), position, node, values))
+            while decisions:
+                mark, position, node, values = decisions[-1]
+                assignment.undo(mark)
+                if not values:
+                    decisions.pop()
+                    continue
+                try:
+                    assignment.extend([(node, values.pop(0))])
+                    break
+                except Conflict:
+                    conflicts += 1
+                    if conflicts > _MAX_CONFLICTS or monotonic() > self.deadline:
+                        return False
+            else:
+                return False
+
+    def _roots(self, assignment: Assignment, node: int) -> list[int]:
+        """Return the values of a node that a product allows, or an empty list for any."""
+        for index in self.facts.products_of[node]:
+            if roots := assignment.choices(index):
+                if self.facts.form.products[index].a.node == node:
+                    self._generator.shuffle(roots)
+                    return roots
+        return []
+
+    # --- the second witness
+
+    def _second_witness(
+        self, core: Core, targets: Sequence[int], first: Sequence[int]
+    ) -> Pair | None:
+        """Change a node of the core and complete the others; None without another target."""
+        # The first wires that a circuit leaves undetermined often determine the others; forms and
+        # nodes with a range follow.
+        ranges = self.facts.ranges
+        ordered = sorted(
+            set(core.nodes) - {*targets}, key=lambda node: (ranges[node] is not None, node)
+        )
+        free_targets = [wire for wire in targets if ranges[wire] is None]
+        nodes = dict.fromkeys([*free_targets[:2], *ordered[:_MAX_CHANGED_NODES], *targets[:8]])
+        return self.changed(core, list(nodes), targets, first)
+
+    def changed(
+        self, core: Core, nodes: Sequence[int], targets: Sequence[int], first: Sequence[int]
+    ) -> Pair | None:
+        """Change one of some nodes of a core, and complete the others of the core.
+
+        first: the values of all nodes in a witness.
+        Returns the first pair that differs in a target, or None.
+        """
+        second, wires = self._second, self.facts.form.wires
+        inside = set(core.nodes)
+        second.undo((0, 0))
+        second.extend((node, value) for node, value in enumerate(first) if node not in inside)
+        second.values[0] = 1
+        mark = second.checkpoint()
+        for node in nodes:
+            for value in self._changed_values(node, first[node]):
+                if monotonic() > self.deadline:
+                    return None
+                second.undo(mark)
+                try:
+                    second.extend([(node, value)])
+                except Conflict:
+                    continue
+                if not self._complete(
+                    second, core.nodes, lambda node: self._second_values(node, first[node])
+                ):
+                    continue
+                values = [value or 0 for value in second.values[:wires]]
+                if any(values[wire] != first[wire] for wire in targets):
+                    return Pair(list(first[:wires]), values)
+        return None
+
+    def _changed_values(self, node: int, before: int) -> list[int]:
+        """Return other values of a node: those that missing constraints most often allow."""
+        prime, bounds = self._prime, self.facts.ranges[node]
+        # A digit without a bound moves by 2 if the next binary digit moves by 1.
+        values = [1 - before, before + 1, -before, 0, before - 1, before + 2, before - 2]
+        values.append(self._generator.randrange(prime))
+        if bounds is not None:
+            values += [bounds[0], bounds[1]]
+        for index in self.facts.products_of[node]:
+            product = self.facts.form.products[index]
+            if product.a.node == product.b.node == node:
+                values.append(sum_of_roots(product, prime) - before)
+        return [value for value in dict.fromkeys(v % prime for v in values) if value != before]
+
+    def _second_values(self, node: int, before: int) -> list[int]:
+        """Return values to try in the second witness: that of the first one, then others."""
+        return [before, *self._changed_values(node, before)[:3]]

@@ -1,0 +1,194 @@
+"""Determinism questions from files and from circuits in Python: inputs, targets and names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Sequence
+
+import numpy as np
+
+from quod.errors import InputError
+from quod.formats.r1cs import R1cs, SparseMatrix
+from quod.r1cs.determinism.rows import Matrix, Rows
+from quod.r1cs.names import path_name, wire_name
+from quod.r1cs.shape import Side, shape_of
+from quod.r1cs.signal import place
+from quod.r1cs.system import ConstraintSystem
+from quod.r1cs.witness_program.steps import Input
+
+ALL = "all"
+"""The name of all wires that are not inputs, as targets."""
+
+Selection = Sequence[str] | None
+"""Names of signals, `ALL`, or None for the default."""
+
+
+def rows_of_file(
+    r1cs: R1cs, names: dict[int, str] | None = None, *, inputs: Selection = None,
+    targets: Selection = None,
+) -> Rows:  # fmt: skip
+    """Return the question about a file of constraints.
+
+    By default the targets are the outputs, and the inputs the public and private inputs.
+    names: the names of wires, from a .sym file; without them a wire's name is ``wire 5``.
+    Raises InputError for names that are not those of wires, and for a composite modulus.
+    """
+    labels = names or {}
+    wires = range(1, r1cs.wires)
+
+    def name(wire: int) -> str:
+        return labels.get(wire, f"wire {wire}")
+
+    input_wires = _selected(inputs, wires, name, lambda: _input_wires(r1cs))
+    outputs = range(1, 1 + r1cs.public_outputs)
+    target_wires = _selected(targets, wires, name, lambda: outputs)
+    return Rows(
+        r1cs.fr.value, r1cs.wires, _matrices_of(r1cs.matrices),
+        *_disjoint(inputs, input_wires, targets, target_wires, name),
+        name, lambda row: f"constraint {row}", 0 if inputs else _lost_inputs(r1cs),
+    )  # fmt: skip
+
+
+def _lost_inputs(r1cs: R1cs) -> int:
+    """Return the number of private inputs to which circom gave no wire."""
+    return r1cs.public_inputs + r1cs.private_inputs - len(_input_wires(r1cs))
+
+
+def _input_wires(r1cs: R1cs) -> list[int]:
+    """Return the wires of a file's inputs.
+
+    circom counts private inputs to which it gives no wire, so their labels decide: those of inputs
+    follow the labels of outputs.
+    """
+    outputs, last = r1cs.public_outputs, r1cs.public + r1cs.private_inputs
+    public = range(outputs + 1, r1cs.public + 1)
+    if r1cs.has_labels:
+        private = np.flatnonzero(r1cs.wire_labels <= last)
+        return [*public, *(int(wire) for wire in private if wire > r1cs.public)]
+    if last >= r1cs.wires:
+        raise InputError(
+            f"has {r1cs.private_inputs} private inputs, of which some have no wire, and no labels "
+            "of wires; name the inputs",
+            path=r1cs.path,
+        )
+    return [*public, *range(r1cs.public + 1, last + 1)]
+
+
+def rows_of_circuit(
+    system: ConstraintSystem, *, inputs: Selection = None, targets: Selection = None
+) -> Rows:
+    """Return the question about a traced circuit.
+
+    By default the targets are the public values that the circuit computes, and the inputs are the
+    declared inputs. Wires are numbered as in a witness. Raises InputError for unknown names.
+    """
+    public = len(system.public_names)
+    count = 1 + public + len(system.wire_paths)
+    shape = shape_of(system)
+    values = [
+        int.from_bytes(words.tobytes(), "little") for words in np.atleast_2d(shape.coefficients)
+    ]
+
+    def index(wire: int) -> int:
+        return -wire if wire < 0 else wire + public
+
+    def name(wire: int) -> str:
+        return wire_name(system, -wire if wire <= public else wire - public)
+
+    def location(row: int) -> str:
+        path = path_name(system, system.row_paths[row])
+        inside = f" `{path}`" if path else ""
+        code = place(system.row_codes[row], system.row_instructions[row])
+        return f"constraint {row}{inside} ({code})"
+
+    def matrix(side: Side) -> Matrix:
+        coefficients = [values[number] for number in side.number.tolist()]
+        return Matrix(side.row_ptr[1:].tolist(), side.column.tolist(), coefficients)
+
+    declared = system.inputs
+    all_inputs = [index(wire) for each in declared.values() for wire in each.wires]
+    numbers = range(1, count)
+    input_wires = _selected(
+        inputs, numbers, name, lambda: all_inputs, _wires_of_inputs(declared, index)
+    )  # fmt: skip
+    computed = [wire for wire in range(1, public + 1) if wire not in set(all_inputs)]
+    target_wires = _selected(targets, numbers, name, lambda: computed)
+    a, b, c = (matrix(side) for side in shape.sides)
+    return Rows(
+        system.prime, count, (a, b, c),
+        *_disjoint(inputs, input_wires, targets, target_wires, name), name, location,
+    )  # fmt: skip
+
+
+def _wires_of_inputs(
+    declared: dict[str, Input], index: Callable[[int], int]
+) -> dict[str, list[int]]:  # fmt: skip
+    return {name: [index(wire) for wire in each.wires] for name, each in declared.items()}
+
+
+def _selected(
+    names: Selection, wires: Sequence[int], name: Callable[[int], str],
+    default: Callable[[], Iterable[int]], groups: dict[str, list[int]] | None = None,
+) -> list[int]:  # fmt: skip
+    """Return the wires with these names; a name also selects the elements of its array."""
+    if names is None:
+        return list(default())
+    if ALL in names:
+        return list(wires)
+    by_name: dict[str, list[int]] = {}
+    for wire in wires:
+        text = name(wire)
+        for key in {text, text.removeprefix("main."), _INDICES.sub("", text)}:
+            by_name.setdefault(key, []).append(wire)
+            if key.startswith("main."):
+                by_name.setdefault(key.removeprefix("main."), []).append(wire)
+    selected: list[int] = []
+    for each in names:
+        numbers = (groups or {}).get(each) or by_name.get(each)
+        if numbers is None and each.isdecimal() and int(each) in wires:
+            numbers = [int(each)]
+        if numbers is None:
+            raise InputError(f"no wire has the name {each!r}; give a name from the .sym file")
+        selected += numbers
+    return list(dict.fromkeys(selected))
+
+
+_INDICES = re.compile(r"(\[\d+\])+$")
+
+
+def _disjoint(
+    inputs: Selection, input_wires: list[int], targets: Selection, target_wires: list[int],
+    name: Callable[[int], str],
+) -> tuple[frozenset[int], tuple[int, ...]]:  # fmt: skip
+    """Return inputs and targets without common wires: what a caller names precedes the default.
+
+    Raises InputError if the caller names a wire as both.
+    """
+    input_set, target_set = frozenset(input_wires), set(target_wires)
+    is_named = targets is not None and ALL not in targets
+    if is_named and inputs is None:
+        return input_set - target_set, tuple(target_wires)
+    if is_named and (common := input_set & target_set):
+        raise InputError(f"{name(min(common))!r} cannot be both an input and a target")
+    return input_set, tuple(wire for wire in target_wires if wire not in input_set)
+
+
+def _matrices_of(
+    matrices: tuple[SparseMatrix, SparseMatrix, SparseMatrix],
+) -> tuple[Matrix, Matrix, Matrix]:
+    a, b, c = map(_matrix_of, matrices)
+    return a, b, c
+
+
+def _matrix_of(matrix: SparseMatrix) -> Matrix:
+    """Return a matrix as lists; equal coefficients share one integer."""
+    size = matrix.value.shape[1] * 4
+    table: dict[bytes, int] = {}
+    data = np.ascontiguousarray(matrix.value, "<u4").tobytes()
+    coefficients = []
+    for start in range(0, len(data), size):
+        key = data[start : start + size]
+        if (value := table.get(key)) is None:
+            value = table[key] = int.from_bytes(key, "little")
+        coefficients.append(value)
+    return Matrix(matrix.row_ptr[1:].tolist(), matrix.column.tolist(), coefficients)

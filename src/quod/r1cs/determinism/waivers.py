@@ -1,0 +1,63 @@
+"""Waivers: targets whose ambiguity is intended, each with a reason and a source."""
+
+from __future__ import annotations
+
+from os import fspath
+
+from quod.errors import InputError
+from quod.formats.source import Path
+from quod.formats.strict_json import ANY, parse_json, read_json
+from quod.frozen import frozen
+from quod.r1cs.determinism.report import UNIQUE, Report, Verdict
+
+_FIELDS = ("signal", "reason", "source")
+
+
+@frozen
+class Waiver:
+    """A target that may be ambiguous or unknown, why, and who decided so."""
+
+    signal: str
+    reason: str
+    source: str
+
+
+def read_waivers(path: Path) -> list[Waiver]:
+    """Read a JSON list of objects with the strings `signal`, `reason` and `source`.
+
+    Raises InputError for any other document.
+    """
+    name = fspath(path)
+    document = parse_json(read_json(path, ANY), name, ANY)
+    if not isinstance(document, list):
+        raise InputError("is not a list of waivers", path=name)
+    waivers = []
+    for index, item in enumerate(document):
+        if not isinstance(item, dict) or sorted(item) != sorted(_FIELDS):
+            raise InputError(
+                f"waiver {index} is not an object with {', '.join(_FIELDS)} and nothing else",
+                path=name,
+            )
+        values = [item[field] for field in _FIELDS]
+        if not all(isinstance(value, str) and value for value in values):
+            raise InputError(f"a value of waiver {index} is not a nonempty string", path=name)
+        waivers.append(Waiver(*values))
+    return waivers
+
+
+def unwaived(report: Report, waivers: list[Waiver]) -> list[Verdict]:
+    """Return the verdicts that are neither unique nor waived.
+
+    Raises InputError for a waiver of a signal that is unique or no target, so that waivers do not
+    outlive their reason.
+    """
+    open_verdicts = {
+        verdict.name: verdict for verdict in report.verdicts if verdict.kind != UNIQUE
+    }  # fmt: skip
+    for waiver in waivers:
+        if open_verdicts.pop(waiver.signal, None) is None:
+            raise InputError(
+                f"the waiver of {waiver.signal!r} applies to nothing: the signal is unique, no "
+                "target, or waived twice; remove the waiver"
+            )
+    return list(open_verdicts.values())

@@ -1,0 +1,158 @@
+"""quod r1cs check: verdicts, exit codes, and the files that it writes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod import r1cs
+from quod.cli import entry
+from quod.formats import SparseMatrix, Witness
+from quod.formats.r1cs import write_r1cs
+from quod.testing import assert_deterministic
+
+System = r1cs.ConstraintSystem
+
+
+def square_root(system: System) -> None:
+    """Both roots satisfy the constraint."""
+    x = system.public("x")
+    (root,) = system.hint(lambda square: round(square**0.5), [x])
+    system.assert_equal(root * root, x)
+    system.output("root", root)
+    system.output("x_again", x + 0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    circuit = r1cs.trace(square_root)
+    circuit.write_r1cs("root.r1cs")
+    circuit.write_sym("root.sym")
+    r1cs.trace(lambda s: s.output("y", s.private("x") ** 3)).write_r1cs("cube.r1cs")
+    return tmp_path
+
+
+def test_unique_outputs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.run(["r1cs", "check", "cube.r1cs"]) == 0
+    output = capsys.readouterr()
+    assert output.out == "wire 1: unique\n"
+    assert "1 target unique: 3 constraints" in output.err
+
+
+def test_ambiguous_output(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The two witnesses are written, and differ in the target alone among inputs and outputs."""
+    words = ["r1cs", "check", "root.r1cs", "root.sym", "--targets", "root"]
+    words += ["--inputs", "x", "--counterexample", "pair", "--sarif", "log.sarif"]
+    assert entry.run(words) == 13
+    output = capsys.readouterr()
+    assert output.out.startswith("main.root: ambiguous, ")
+    assert "root.r1cs: 1 target of 1 is ambiguous, first main.root" in output.err
+    first, second = (Witness.open(f"pair-{number}.wtns").values for number in (1, 2))
+    assert np.array_equal(first[1], second[1])
+    assert not np.array_equal(first[2], second[2])
+    for number in (1, 2):
+        assert entry.run(["wtns", "check", "root.r1cs", f"pair-{number}.wtns"]) == 0
+    (run,) = json.loads((folder / "log.sarif").read_text())["runs"]
+    assert [result["ruleId"] for result in run["results"]] == ["ambiguous"]
+
+
+def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["r1cs", "check", "root.r1cs", "root.sym", "--targets", "root,x_again", "--json"]
+    assert entry.run([*words, "--inputs", "x"]) == 13
+    report = json.loads(capsys.readouterr().out)
+    assert [(target["signal"], target["verdict"]) for target in report["targets"]] == [
+        ("main.root", "ambiguous"), ("main.x_again", "unique"),
+    ]  # fmt: skip
+
+
+def test_waivers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["r1cs", "check", "root.r1cs", "root.sym", "--inputs", "x", "--targets", "root,x_again"]
+    waiver = {"signal": "main.root", "reason": "either root will do", "source": "test"}
+    Path("waivers.json").write_text(json.dumps([waiver]))
+    assert entry.run([*words, "--waivers", "waivers.json"]) == 0
+    assert "1 target unique, 1 waived" in capsys.readouterr().err
+    for document, message in [
+        ([{**waiver, "signal": "main.x_again"}], "'main.x_again' applies to nothing"),
+        ([{"signal": "main.root"}], "waiver 0 is not an object with signal, reason, source"),
+        ([{**waiver, "reason": ""}], "a value of waiver 0 is not a nonempty string"),
+        ({}, "is not a list of waivers"),
+    ]:
+        Path("waivers.json").write_text(json.dumps(document))
+        assert entry.run([*words, "--waivers", "waivers.json"]) == 3
+        assert message in capsys.readouterr().err
+
+
+def test_undecided(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.run(["r1cs", "check", "root.r1cs", "--targets", "2", "--time", "0"]) == 14
+    assert "1 target of 1 is undecided, first wire 2 within 0 s" in capsys.readouterr().err
+
+
+def test_private_inputs_without_wires(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """circom may replace an input by the outputs, so nothing is shown ambiguous."""
+    bit = SparseMatrix(np.array([0, 1]), np.array([1], np.uint32), _words(1))
+    zero = SparseMatrix(np.array([0, 0]), np.empty(0, np.uint32), _words())
+    system: dict[str, Any] = {
+        "curve": "bn254", "wires": 2, "public_outputs": 1, "public_inputs": 0,
+        "a": bit, "b": bit, "c": zero,
+    }  # fmt: skip
+    write_r1cs("lost.r1cs", private_inputs=1, labels=3, **system)
+    write_r1cs("free.r1cs", private_inputs=0, **{**system, "a": zero})
+    assert entry.run(["r1cs", "check", "lost.r1cs"]) == 0
+    write_r1cs("lost.r1cs", private_inputs=1, labels=3, **{**system, "a": zero})
+    assert entry.run(["r1cs", "check", "lost.r1cs"]) == 14
+    assert "1 private input of the circuit without a wire" in capsys.readouterr().err
+    assert entry.run(["r1cs", "check", "free.r1cs"]) == 13
+
+
+def _words(*values: int) -> Any:
+    words = np.zeros((len(values), 8), np.uint32)
+    words[:, 0] = values
+    return words
+
+
+def test_wrong_names(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert entry.run(["r1cs", "check", "root.r1cs", "--targets", "rot"]) == 3
+    assert "root.r1cs: no wire has the name 'rot'" in capsys.readouterr().err
+    assert entry.run(["r1cs", "check", "root.r1cs", "--targets", "2", "--inputs", "1,2"]) == 3
+    assert "'wire 2' cannot be both an input and a target" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("modulus", "code"), [(2**61 - 1, 0), (2**62 + 1, 3), (97, 0)])
+def test_any_prime_modulus(modulus: int, code: int, tmp_path: Path) -> None:
+    """circom's primes are not the only ones; a composite modulus is refused."""
+    path = tmp_path / "c.r1cs"
+    r1cs.trace(lambda s: s.output("y", s.private("x") * 3), "bn254").write_r1cs(path)
+    data = path.read_bytes()
+    # A constraint system of the same shape over another modulus, written by hand.
+    header = b"r1cs" + (1).to_bytes(4, "little") + (2).to_bytes(4, "little")
+    prime = (8).to_bytes(4, "little") + modulus.to_bytes(8, "little")
+    counts = b"".join(number.to_bytes(4, "little") for number in (3, 1, 0, 1))
+    first = prime + counts + (3).to_bytes(8, "little") + (1).to_bytes(4, "little")
+    terms = [[(2, 3)], [(0, 1)], [(1, 1)]]
+    second = b"".join(
+        len(side).to_bytes(4, "little")
+        + b"".join(wire.to_bytes(4, "little") + k.to_bytes(8, "little") for wire, k in side)
+        for side in terms
+    )
+    sections = b"".join(
+        number.to_bytes(4, "little") + len(body).to_bytes(8, "little") + body
+        for number, body in ((1, first), (2, second))
+    )
+    assert data.startswith(header[:4])
+    path.write_bytes(header + sections)
+    assert entry.run(["r1cs", "check", str(path)]) == code
+
+
+def test_assert_deterministic() -> None:
+    assert_deterministic(r1cs.trace(lambda s: s.output("y", s.private("x") ** 3)))
+    circuit = r1cs.trace(square_root)
+    with pytest.raises(AssertionError, match=r"^root: ambiguous, \d+ or \d+$"):
+        assert_deterministic(circuit)
+    assert_deterministic(circuit, waived=["root"])
+    assert_deterministic(circuit, targets=["x_again"])
+    assert not circuit.check(circuit.witness({"x": 25}))

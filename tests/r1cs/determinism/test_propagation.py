@@ -1,0 +1,210 @@
+"""Propagation, its certificates and their checker, against all witnesses of small systems."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterator
+from itertools import product
+
+import pytest
+
+from quod.errors import InputError
+from quod.r1cs.determinism.certificate_checker import (
+    CertificateError,
+    check_certificate,
+    check_normal_form,
+)
+from quod.r1cs.determinism.denominators import find_denominators
+from quod.r1cs.determinism.normal_form import NormalForm
+from quod.r1cs.determinism.propagation import Propagation
+from quod.r1cs.determinism.rows import Rows, rows_of
+from quod.r1cs.determinism.rules import SOUNDNESS, Rule
+from tests.r1cs.determinism.exhaustive import all_witnesses, is_determined, random_rows
+
+BIT = {0: -1, 1: 1}
+
+
+def propagated(rows: Rows) -> Propagation:
+    """The facts of a system after propagation with all rules."""
+    form = NormalForm(rows)
+    check_normal_form(rows, form)
+    propagation = Propagation(rows, form)
+    propagation.run()
+    propagation.run_one_hot()
+    find_denominators(propagation)
+    return propagation
+
+
+def checked(rows: Rows) -> Propagation:
+    """Propagate, and compare every fact with all witnesses and with the certificate's checker."""
+    facts = propagated(rows)
+    assert check_certificate(rows, facts.form, facts.steps) == facts.determined
+    witnesses = all_witnesses(rows)
+    for wire in range(1, rows.wires):
+        values = witnesses[:, wire]
+        if bounds := facts.ranges[wire]:
+            assert ((values - bounds[0]) % rows.prime <= bounds[1] - bounds[0]).all()
+        assert not {*values.tolist()} & facts.excluded.get(wire, set())
+        assert not facts.determined[wire] or is_determined(rows, witnesses, wire)
+    return facts
+
+
+def _systems(rule: Rule) -> Iterator[Rows]:
+    """Systems in which a rule applies for some coefficients over small fields."""
+    for p in (5, 7, 11):
+        field = range(p)
+        if rule is Rule.LINEAR:
+            for k, m in product(field, field):
+                yield rows_of(p, 4, [({1: k, 2: m, 3: 1}, {0: 2}, {0: m})], [1, 3], [2])
+        elif rule is Rule.DIGITS:
+            for k, m, width in product(field, field, (1, 2, 3)):
+                bits = [({w: 1}, {w: 1, 0: -v}, {}) for w, v in ((2, 1), (3, width))]
+                yield rows_of(p, 4, [*bits, ({2: k, 3: m}, {0: 1}, {1: 1})], [1], [2, 3])
+        elif rule in (Rule.SUM_RANGE, Rule.PRODUCT_RANGE):
+            for k, m, width in product(field, field, (1, 2)):
+                bits = [({w: 1}, {w: 1, 0: -v}, {}) for w, v in ((1, 1), (2, width))]
+                if rule is Rule.SUM_RANGE:
+                    row = ({1: k, 2: m, 0: 2}, {0: 1}, {3: 1})
+                else:
+                    row = ({1: 1, 0: k}, {2: m, 0: 1}, {3: 2, 0: m})
+                yield rows_of(p, 4, [*bits, row], [], [3])
+        elif rule in (Rule.PRODUCT, Rule.QUOTIENT):
+            target = 3 if rule is Rule.PRODUCT else 1
+            inputs = [wire for wire in (1, 2, 3) if wire != target]
+            for k, m in product(field, field):
+                rows = [({1: 1, 0: k}, {2: 1, 0: m}, {3: 1}), ({2: 1, 0: m}, {4: 1}, {0: 1})]
+                yield rows_of(p, 5, rows, inputs, [target])
+        elif rule in (Rule.FACTOR_IS_ZERO, Rule.NONZERO):
+            for k, m in product(field, field):
+                rows = [({1: 1, 0: k}, {2: 1}, {0: m}), ({1: 1, 0: 1}, {3: 1, 0: 1}, {})]
+                yield rows_of(p, 4, rows, [], [3])
+        elif rule is Rule.ROOTS:
+            for k, c, m, d, e in product((1, 2), field, (1, 3), field, (0, 1)):
+                yield rows_of(p, 2, [({1: k, 0: c}, {1: m, 0: d}, {1: e, 0: c})], [], [1])
+        elif rule is Rule.CASES:
+            for k, m in product(field, field):
+                bits = [({w: 1}, {w: 1, 0: -1}, {}) for w in (1, 2)]
+                row = ({1: k}, {2: 1, 3: k}, {1: 1, 2: m, 3: -1})
+                yield rows_of(p, 4, [*bits, row], [], [3])
+        elif rule is Rule.SIGN:
+            for low, width, c, d in product(field, (1, 2), field, (0, 1)):
+                bounds = ({2: 1, 0: -low}, {2: 1, 0: -low - width}, {})
+                yield rows_of(
+                    p, 3, [bounds, ({2: 1, 0: c}, {2: 1 + d, 0: d}, {1: 1})], [1], [2]
+                )  # fmt: skip
+        elif rule is Rule.ZERO_TEST:
+            for k, m, c in product(field, (1, 2), field):
+                x = {1: m, 0: k}
+                rows = [(x, {3: 1}, {2: 1, 0: c}), ({1: 2 * m, 0: 2 * k}, {2: 1}, {})]
+                yield rows_of(p, 4, rows, [1], [2])
+        elif rule is Rule.ONE_HOT:
+            for k, m in product(field, field):
+                rows = [
+                    ({1: 1}, {2: 1}, {}), ({1: 1, 0: k}, {3: 1}, {}),
+                    ({2: 1, 3: m}, {0: 1}, {0: 1}),
+                ]  # fmt: skip
+                yield rows_of(p, 4, rows, [1], [2, 3])
+        elif rule is Rule.SPLIT:
+            for k, m, c in product((1, 2, -4), (2, 4, -2), field):
+                bits = [({w: 1}, {w: 1, 0: -1}, {}) for w in (1, 2, 3, 4)]
+                row = ({1: 1, 2: -1, 3: m, 4: k, 0: c}, {0: 1}, {})
+                yield rows_of(p, 5, [*bits, row], [1, 3], [2, 4])
+        elif rule is Rule.EDWARDS:
+            for k, m, v in product(field, field, field) if p < 11 else ():
+                rows = [({1: k}, {2: 1}, {3: 1}), ({0: 1, 3: m}, {4: 1}, {1: 1, 2: v})]
+                yield rows_of(p, 5, rows, [1, 2], [4])
+            # The second coordinate of a double: c - p + k·p is y² - k·x².
+            for k, d in product(field, field) if p == 5 else ():
+                rows = [
+                    ({1: 1}, {2: 1}, {3: 1}), ({3: d}, {3: 1}, {4: 1}),
+                    ({2: 1, 1: -k}, {1: 1, 2: 1}, {5: 1}),
+                    ({0: 1, 4: -1}, {6: 1}, {5: 1, 3: k - 1}),
+                ]  # fmt: skip
+                yield rows_of(p, 7, rows, [1, 2], [6])
+
+
+@pytest.mark.parametrize("rule", Rule)
+def test_rule_is_sound_for_all_coefficients(rule: Rule) -> None:
+    """Every coefficient over the fields of 5, 7 and 11 elements, against all witnesses."""
+    assert SOUNDNESS[rule]
+    uses = sum(any(step.rule is rule for step in checked(rows).steps) for rows in _systems(rule))
+    assert uses
+
+
+PRIMES = (5, 7, 11, 13, 17, 19, 23, 37, 53, 71, 97, 101)
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_random_systems(seed: int) -> None:
+    """No fact about a random system is wrong, and most that hold are derived."""
+    _compare(random.Random(seed), 1500)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(2, 12))
+def test_many_random_systems(seed: int) -> None:
+    """100,000 random systems."""
+    _compare(random.Random(seed), 10_000)
+
+
+def _compare(generator: random.Random, count: int) -> None:
+    rules = Counter(
+        step.rule for _ in range(count) for step in checked(random_rows(generator, PRIMES)).steps
+    )
+    # A random system hardly ever has the form of an Edwards addition.
+    assert {*Rule} - rules.keys() <= {Rule.EDWARDS}
+
+
+def test_changed_steps_are_rejected() -> None:
+    """A certificate without one of its steps, or with another system's rows, does not follow."""
+    generator, rejected = random.Random(5), 0
+    for _ in range(200):
+        rows = random_rows(generator, (7, 11))
+        facts = propagated(rows)
+        form, steps = facts.form, facts.steps
+        for index in range(len(steps)):
+            changed = [*steps[:index], *steps[index + 1 :]]
+            try:
+                determined = check_certificate(rows, form, changed)
+            except CertificateError:
+                rejected += 1
+                continue
+            witnesses = all_witnesses(rows)
+            assert all(
+                is_determined(rows, witnesses, wire)
+                for wire in range(1, rows.wires)
+                if determined[wire]
+            )
+    assert rejected > 50
+
+
+def test_altered_normal_form_is_rejected() -> None:
+    rows = rows_of(
+        11, 4, [({1: 1, 2: 3}, {3: 1}, {1: 1}), ({1: 2}, {0: 1}, {2: 1, 0: 4})], [1], [2]
+    )
+    for index in range(2):
+        form = NormalForm(rows)
+        equation = form.equations[index]
+        form.equations[index] = equation._replace(constant=equation.constant + 1)
+        with pytest.raises(CertificateError):
+            check_normal_form(rows, form)
+    form = NormalForm(rows)
+    form.products[0] = form.products[0]._replace(a=form.products[0].b)
+    with pytest.raises(CertificateError, match="is not constraint 0"):
+        check_normal_form(rows, form)
+    form = NormalForm(rows)
+    del form.equations[0]
+    with pytest.raises(CertificateError, match="no definition"):
+        check_normal_form(rows, form)
+
+
+@pytest.mark.parametrize("modulus", [1, 4, 15, 2**61, (2**31 - 1) * (2**61 - 1)])
+def test_composite_modulus_is_refused(modulus: int) -> None:
+    with pytest.raises(InputError, match="composite"):
+        rows_of(modulus, 2, [({1: 1}, {1: 1}, {1: 1})], [], [1])
+
+
+def test_wires_must_exist() -> None:
+    with pytest.raises(InputError, match="wire 3 is not one of wires 1 to 2"):
+        rows_of(7, 3, [({1: 1}, {1: 1}, {2: 1})], [3], [2])
