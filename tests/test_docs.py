@@ -221,6 +221,7 @@ COMMANDS = [
     "wait",
     "status",
     "cancel",
+    "r1cs check",
     "r1cs info",
     "r1cs print",
     "r1cs export json",
