@@ -106,3 +106,10 @@ def test_witness_calculators_of_circom_primes(
     words = ["wtns", "calculate", "cube_js/cube.wasm", "input.json", "w.wtns", "--quiet"]
     assert entry.run(words) == 0
     assert Path("w.wtns").read_bytes() == (FOLDER / f"{prime}.wtns").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["zz", "", "0", "1", "-5", "_5", "05", "A1", "a1 ", "a1\n"])
+def test_names_of_other_primes_are_strict(name: str) -> None:
+    assert field_named("prime 0xa1").value == 0xA1
+    with pytest.raises(InputError, match="the curve must be one of"):
+        field_named(f"prime 0x{name}")

@@ -6,6 +6,8 @@ constraint systems over them, but Groth16 cannot prove them.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from quod.curve.named import CURVES
@@ -26,8 +28,8 @@ OTHER_FIELDS: dict[str, Modulus] = {
 }
 """The primes of circom (`--prime`) without a pairing curve, by circom's names."""
 
-_UNNAMED = "prime 0x"
-"""The start of the name of a field without a name in `CURVES` and `OTHER_FIELDS`."""
+_UNNAMED = re.compile(r"prime 0x([1-9a-f][0-9a-f]*)")
+"""The name of a field without a name in `CURVES` and `OTHER_FIELDS`."""
 
 
 def supported_curves() -> str:
@@ -76,8 +78,9 @@ def field_named(name: object) -> Modulus:
     """
     if isinstance(name, str) and name in OTHER_FIELDS:
         return OTHER_FIELDS[name]
-    if isinstance(name, str) and name.startswith(_UNNAMED):
-        return _unnamed_field(int(name.removeprefix(_UNNAMED), 16))
+    unnamed = _UNNAMED.fullmatch(name) if isinstance(name, str) else None
+    if unnamed and (value := int(unnamed[1], 16)) > 1:
+        return _unnamed_field(value)
     if not isinstance(name, str) or name not in CURVES:
         names = ", ".join([*CURVES, *OTHER_FIELDS])
         raise InputError(f"the curve must be one of {names}, not {shown(name)}")
@@ -86,7 +89,7 @@ def field_named(name: object) -> Modulus:
 
 def _unnamed_field(value: int) -> Modulus:
     """Return the field of any modulus; files store its elements in multiples of 8 bytes."""
-    field = Modulus.unchecked(f"{_UNNAMED}{value:x}", value)
+    field = Modulus.unchecked(f"prime 0x{value:x}", value)
     field.__dict__["words"] = 2 * -(-value.bit_length() // 64)
     return field
 
