@@ -15,8 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from quod.codegen.pointers import PointerUses
 from quod.device import CpuDevice
 from quod.device.cache.cache import CompileCache
+from quod.device.cache.compiled_code import CompiledCode, KernelFacts
 from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu import llvm as llvm_jit
 from quod.device.cpu import native_code
@@ -334,3 +336,10 @@ def test_non_executable_memory_is_a_device_error(
     monkeypatch.setattr(ExecutableMemory, "__init__", refused)
     with pytest.raises(DeviceError, match="kernel main cannot be loaded: memory cannot be made"):
         llvm_jit.LoadedCode(NativeCode(bytes(16), 0), "main")
+
+
+@pytest.mark.parametrize("offset", ["0", [0], 1.5])
+def test_offsets_of_entry_points_are_numbers(offset: object) -> None:
+    facts = KernelFacts(PointerUses((), ()), 0, "named", offset=offset)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="is no number"):
+        CompiledCode.unpack(CompiledCode(facts, b"code").pack())

@@ -74,14 +74,17 @@ class CompiledCode:
             uses = uses_of(metadata)
         except (AttributeError, TypeError, RecursionError) as error:  # valid JSON of another form
             raise ValueError("not a kernel's metadata") from error
+        # Code for a GPU has none.
+        offset = metadata.get("offset")
+        if not isinstance(offset, int | None):
+            raise ValueError("the offset of an entry point is no number")
         facts = KernelFacts(
             uses,
             metadata["shared_bytes"],
             metadata["entry"],
             metadata["dynamic_shared_bytes"],
             metadata["digest"],
-            # Code for a GPU has none.
-            metadata.get("offset"),
+            offset,
         )
         return cls(facts, data[start:])
 
