@@ -7,8 +7,8 @@ p) and has the same bits for every strategy (see `quod.field.moduli`).
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Hashable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from quod.field.arithmetic import Coefficients, FieldArithmetic
 from quod.field.element import Element, FieldIdentity
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from quod.field.running_sum import RunningSum
     from quod.kernel.builder.builder import Builder
     from quod.kernel.builder.tracer import FunctionBody
+
+T = TypeVar("T")
 
 
 class UnsupportedModulusError(TraceError):
@@ -126,6 +128,11 @@ class PrimeField(FieldArithmetic[Element]):
             f"{what}.{self.modulus.name}", body, *arguments, key=(self.identity, key),
             inline=inline,
         )  # fmt: skip
+
+    def _in_function(self, name: str, compute: Callable[..., T], *operands: Element) -> T:
+        """Compute in a device function, one for all operands with equal static bounds."""
+        result: T = self._call(name, lambda _, *inner: compute(*inner), *operands, key=name)
+        return result
 
     def _check_own(self, *elements: Element) -> None:
         """Raise TraceError unless all elements are of this field."""

@@ -7,8 +7,8 @@ not be normalised: their limbs only have to be below 2**32, and a product's colu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from quod.field.element import Element
 from quod.field.moduli import Modulus
@@ -22,8 +22,6 @@ from quod.kernel.machine import Machine
 
 if TYPE_CHECKING:
     from quod.kernel.builder.builder import Builder
-
-T = TypeVar("T")
 
 _FACTOR_BITS = 32
 _MAX_FACTOR = (1 << _FACTOR_BITS) - 1
@@ -237,11 +235,6 @@ class Limbs29(VectorLimbs):
 
     def _to_words(self, a: Element) -> tuple[Value, ...]:
         return self._in_function("to_words", super()._to_words, self._with_power_of_two_bound(a))
-
-    def _in_function(self, name: str, compute: Callable[[Element], T], a: Element) -> T:
-        """Compute in a device function, one for all operands with equal static bounds."""
-        result: T = self._call(name, lambda _, operand: compute(operand), a, key=name)
-        return result
 
     def _with_power_of_two_bound(self, a: Element) -> Element:
         """Return the element with a power of two times p as its bound."""

@@ -39,21 +39,19 @@ class Limbs64(SaturatedLimbs):
         self._check_same(a, b)
         if a.bound + b.bound - 1 <= self.standard_bound:
             return super().add(a, b)
-        return self._in_function("add", self._sum, a, b)
+        return self._with_standard_bounds("add", self._sum, a, b)
 
     def subtract(self, a: Element, b: Element) -> Element:
         self._check_same(a, b)
         if a.bound + self._multiple_above(b) <= self.standard_bound:
             return super().subtract(a, b)
-        return self._in_function("subtract", self._difference, a, b)
+        return self._with_standard_bounds("subtract", self._difference, a, b)
 
-    def _in_function(
+    def _with_standard_bounds(
         self, name: str, compute: Callable[[Element, Element], Element], a: Element, b: Element
     ) -> Element:
         """Compute in a device function, whose operands and result are below the standard bound."""
-        operands = self.unify((a, b), self.standard_bound)
-        result: Element = self._call(name, lambda _, x, y: compute(x, y), *operands, key=name)
-        return result
+        return self._in_function(name, compute, *self.unify((a, b), self.standard_bound))
 
     def _sum(self, a: Element, b: Element) -> Element:
         return self._reduce_below(super().add(a, b), self.standard_bound)
