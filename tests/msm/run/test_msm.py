@@ -363,6 +363,33 @@ def test_recording_of_several_msms(gpu_device: AnyDevice) -> None:
             assert result == by_logarithms(group, used, logarithms(count))
 
 
+@pytest.mark.parametrize("has_infinity", [False, True])
+def test_recording_before_the_bases_are_loaded(has_infinity: bool) -> None:
+    """It is right if `load` finds no infinite base; else the MSM is recorded again."""
+    device = EmulatedDevice()
+    points = bases(GROUP, 6).copy()
+    points[2] = 0 if has_infinity else points[2]
+    options = MsmOptions(scalar_bits=8, window_bits=4, precompute_factor=1)
+    deferred = ResidentMsm(device, GROUP, points, options, deferred=True)
+    workspace = Workspace(device, deferred.workspace_bytes())
+    scalars = [3, 5, 200, 1, 0, 255]
+    words = device.upload(scalar_words(scalars))
+    recording = device.stream().record()
+    pending = deferred.record(recording, words, workspace=workspace)
+    recorded = recording.finish()
+    assert deferred.load() == has_infinity
+    assert deferred.load() == has_infinity
+    if has_infinity:
+        recording = device.stream().record()
+        pending = deferred.record(recording, words, workspace=workspace)
+        recorded = recording.finish()
+    recorded.submit().wait()
+    expected = [scalar if position != 2 or not has_infinity else 0
+                for position, scalar in enumerate(scalars)]  # fmt: skip
+    result = affine_ints(GROUP, pending.finish()[0])
+    assert result == by_logarithms(GROUP, expected, logarithms(6))
+
+
 def test_stages(resident: MsmBases) -> None:
     timeline = Timeline()
     msm_words(resident, scalar_words(short(COUNT)), timeline=timeline)

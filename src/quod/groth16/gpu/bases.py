@@ -17,6 +17,7 @@ from quod.curve.group import Group
 from quod.device.memory.budget import bytes_text
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
+from quod.device.runtime.background import Background
 from quod.device.runtime.stream import RecordingStream
 from quod.errors import DeviceError
 from quod.field.array import Words
@@ -207,9 +208,16 @@ def _plan(device: AnyDevice, bases: KeyBases, multiples: int | None) -> GpuMsmPl
 
 
 class KeyMsms:
-    """The bases and workspaces of all MSMs of a proof."""
+    """The bases and workspaces of all MSMs of a proof.
 
-    def __init__(self, device: AnyDevice, key_bases: Sequence[KeyBases], memory: MsmMemory) -> None:
+    deferred: compute the bases on another thread. MSMs may be recorded, but not run, before `load`
+        has returned. This takes `memory.upload_bytes` beside the workspaces.
+    """
+
+    def __init__(
+        self, device: AnyDevice, key_bases: Sequence[KeyBases], memory: MsmMemory, *,
+        deferred: bool = False,
+    ) -> None:  # fmt: skip
         options = MsmOptions(precompute_factor=memory.multiples)
         self._key_bases = key_bases
         self._streamed = {
@@ -222,11 +230,17 @@ class KeyMsms:
         }
         self._resident = {
             bases.name: ResidentMsm(
-                device, bases.group, bases.used_points, options, base_budget=_NO_LIMIT
+                device, bases.group, bases.used_points, options, base_budget=_NO_LIMIT,
+                deferred=deferred,
             )
             for bases in key_bases
             if bases.name not in memory.streamed and len(bases.used_points)
-        }
+        }  # fmt: skip
+        # One after the other, as `memory` has scratch memory for one.
+        self._loader = Background("quod-bases", 1)
+        self._loads = [
+            self._loader.begin(msm.load) for msm in self._resident.values() if deferred
+        ]  # fmt: skip
         self._indices = {
             bases.name: device.upload(bases.indices)
             for bases in key_bases
@@ -234,6 +248,17 @@ class KeyMsms:
         }
         self._device, self._sizes = device, memory.workspaces
         self._workspaces = self._make_workspaces(self._sizes, (1,))
+
+    def load(self) -> bool:
+        """Wait until all bases are computed; return whether one of them is infinite.
+
+        If so, MSMs that were recorded before must be recorded again.
+        """
+        try:
+            have_infinite_bases = [load.result() for load in self._loads]
+        finally:
+            self._loader.close()
+        return any(have_infinite_bases)
 
     def _make_workspaces(
         self, sizes: Sequence[int], batches: Sequence[int]

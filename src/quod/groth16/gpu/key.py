@@ -81,7 +81,10 @@ class GpuKey:
             self._single_bytes = (
                 other_bytes + memory.nbytes(device) + (lanes - 1) * sum(memory.workspaces)
             )
-            first_lane = Lane(quotient, KeyMsms(device, bases, memory))
+            # Recording a proof takes as long as computing the bases while kernels are compiled.
+            deferred = self._single_bytes + memory.upload_bytes <= budget
+            msms = KeyMsms(device, bases, memory, deferred=deferred)
+            first_lane = Lane(quotient, msms)
             self._lanes = [first_lane, *(first_lane.sibling() for _ in range(lanes - 1))]
             largest_vector = max(quotient.batch_bytes(2) // 2, zkey.variables * zkey.fr.bytes)
             self._batch = batch_size(device, zkey.domain_size, largest_vector, max_batch)
@@ -89,10 +92,17 @@ class GpuKey:
             self._copiers = Copiers()
             # With streamed bases there is one slot, as it owns the buffers of their chunks.
             self._lane_cycle = itertools.cycle(self._lanes)
-            self.slots = Slots(
-                lambda: _Slot(self, next(self._lane_cycle)),
-                1 if memory.streamed else _PROOFS * lanes,
-            )
+            most = 1 if memory.streamed else _PROOFS * lanes
+            try:
+                self.slots = self._recorded_slots(most)
+            finally:
+                has_infinite_bases = msms.load()
+            if has_infinite_bases:
+                del self.slots
+                self.slots = self._recorded_slots(most)
+
+    def _recorded_slots(self, most: int) -> Slots[_Slot]:
+        return Slots(lambda: _Slot(self, next(self._lane_cycle)), most)
 
     def _memory(
         self, quotient: Quotient, bases: list[KeyBases], budget: int, lanes: int

@@ -140,15 +140,36 @@ def _bases_equal_points(plan: GpuMsmPlan) -> bool:
     return plan.copies == 1 and plan.form == "weierstrass"
 
 
-def multiples(device: AnyDevice, group: Group, points: Array, plan: GpuMsmPlan) -> Buffer:
+def base_bytes(plan: GpuMsmPlan, count: int) -> int:
+    """Return the bytes of the bases and multiples of `count` points."""
+    return plan.copies * count * 8 * plan.base_words
+
+
+def compile_for(device: AnyDevice, plan: GpuMsmPlan) -> None:
+    """Compile the kernels of `multiples`, which are assembled in the background."""
+    if plan.copies > 1:
+        _double_kernel(device, plan.group)
+        device.compile(normalise_sums, group=plan.group)
+    if plan.form == "edwards":
+        device.compile(to_edwards, group=plan.group)
+
+
+def _double_kernel(device: AnyDevice, group: Group) -> Any:
+    return device.compile(double_points, group=group, resident=resident_workgroups(group))
+
+
+def multiples(
+    device: AnyDevice, group: Group, points: Array, plan: GpuMsmPlan, into: Buffer | None = None
+) -> Buffer:
     """Compute 2**(j * windows * window_bits) * points[i] for j below `plan.copies`.
 
     points: host array of affine points, uint32 of shape (n, *group.shape); infinity stays infinity.
         For the Edwards form the points must have odd order.
+    into: memory of `base_bytes`, by default new.
     Returns copies * n bases, copy by copy, in the form that `accumulate` reads.
     """
     count = len(points)
-    bases = device.allocate(plan.copies * count * 8 * plan.base_words, zero=False)
+    bases = device.allocate(base_bytes(plan, count), zero=False) if into is None else into
     recording = device.stream("precompute").record()
     if count and _bases_equal_points(plan):
         recording.upload(np.require(points, requirements=("C", "A")), bases, label="bases")
@@ -235,12 +256,9 @@ class _Recorder:
         """Record the next copy of a slice, from affine points to affine points."""
         device, plan, count, element = self._device, self._plan, points_slice.count, self._element
         doublings = plan.windows * plan.window_bits
-        double = device.compile(
-            double_points, group=plan.group, resident=resident_workgroups(plan.group)
-        )
         self._recording.launch(
-            double, -(-count // device.lanes), count, doublings, source, points_slice.extended,
-            label="precompute", bytes=count * 6 * element,
+            _double_kernel(device, plan.group), -(-count // device.lanes), count, doublings, source,
+            points_slice.extended, label="precompute", bytes=count * 6 * element,
             modmuls=count * doublings * _DOUBLING * plan.group.degree,
             multiply_adds=count * doublings * _DOUBLING * self._product,
         )  # fmt: skip

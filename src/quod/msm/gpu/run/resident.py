@@ -81,6 +81,7 @@ class ResidentMsm:
         are not checked to be on the curve.
     options: if None, the bases have the number of multiples that is fastest within `base_budget`.
     base_budget: bytes for bases and multiples. Default: a quarter of the device's memory budget.
+    deferred: allocate memory only. MSMs may be recorded, but not run, before `load`.
 
     Bases of a curve with a twisted Edwards form use that form, unless they have no multiples (a
     precompute factor of 1) or some are outside the subgroup of prime order, where its additions are
@@ -98,6 +99,7 @@ class ResidentMsm:
         options: MsmOptions | None = None,
         *,
         base_budget: int | None = None,
+        deferred: bool = False,
     ) -> None:
         check_bases(group, points)
         self.device = device
@@ -114,13 +116,31 @@ class ResidentMsm:
         self.blocks: list[_Bases] = []
         start = 0
         for size in self._plan.block_counts if self._count else ():
-            memory = base_multiples.multiples(
-                device, group, points[start : start + size], self._plan
-            )
-            base_count = size * self._plan.copies
-            mask = find_infinity_mask(device, base_count, self._plan.base_words, memory)
-            self.blocks.append(_Bases(start, size, memory, mask))
+            memory = device.allocate(base_multiples.base_bytes(self._plan, size), zero=False)
+            self.blocks.append(_Bases(start, size, memory, None))
             start += size
+        self._points: Array | None = points
+        if deferred:
+            # Their assembly begins now.
+            base_multiples.compile_for(device, self._plan)
+        else:
+            self.load()
+
+    def load(self) -> bool:
+        """Compute the bases and their multiples; return whether one of them is infinite.
+
+        If so, MSMs that were recorded before must be recorded again.
+        """
+        device, plan, points = self.device, self._plan, self._points
+        if points is not None:
+            self._points = None
+            for index, block in enumerate(self.blocks):
+                block_points = points[block.start : block.start + block.count]
+                base_multiples.multiples(device, self.group, block_points, plan, block.memory)
+                base_count = block.count * plan.copies
+                mask = find_infinity_mask(device, base_count, plan.base_words, block.memory)
+                self.blocks[index] = replace(block, infinity_mask=mask)
+        return any(block.infinity_mask is not None for block in self.blocks)
 
     def __len__(self) -> int:
         return self._count
