@@ -119,16 +119,15 @@ def test_summing_short_lines(name: str, form: Form, quads: int) -> None:
     groups = -(-lines * quads * 4 // 16)
     first = np.zeros(1, np.uint32)
     small = machine(16, 32)
-    kernel = weighted_sums.sum_short_lines.trace(small, **static, gathered=False)
-    interpret(kernel, groups, [lines, *shape, make(vector_points), first, out])
+    kernel = weighted_sums.sum_short_lines.trace(small, **static)
+    interpret(kernel, groups, [lines, *shape, 0, make(vector_points), first, out])
     assert read(out) == expected
     finite = [point for point in vector_points if point is not None]
     first = np.concatenate([[0], np.cumsum([point is not None for point in vector_points])]).astype(
         np.uint32
     )
-    kernel = weighted_sums.sum_short_lines.trace(small, **static, gathered=True)
     out[:] = 0
-    interpret(kernel, groups, [lines, *shape, make(finite), first, out])
+    interpret(kernel, groups, [lines, *shape, 1, make(finite), first, out])
     assert read(out) == expected
 
 
@@ -141,10 +140,10 @@ def test_quads_of_points_of_order_two() -> None:
     pair_points = [point for pair in pairs for point in pair]
     out = np.zeros(4 * 24, np.uint64)
     kernel = weighted_sums.sum_short_lines.trace(
-        machine(32, 32), group=group, form="weierstrass", gathered=False, groups_per_line=2
+        machine(32, 32), group=group, form="weierstrass", groups_per_line=2
     )
     interpret(
-        kernel, 1, [4, 1, 1, 0, 0, 0, sums_of(group, pair_points), np.zeros(1, np.uint32), out]
+        kernel, 1, [4, 1, 1, 0, 0, 0, 0, sums_of(group, pair_points), np.zeros(1, np.uint32), out]
     )
     assert points_of(group, out) == [law.add(*pair) for pair in pairs]
 
@@ -251,12 +250,12 @@ def test_quads_assemble(arch: str) -> None:
     """Without spills; they are not among the kernels by name, which have larger workgroups."""
     small = ptx_machine(LANES, arch)
     static: dict[str, Any] = {"group": GROUPS["bls12_377.g1"], "form": "edwards"}
-    kernel = weighted_sums.sum_short_lines.trace(small, **static, gathered=True, groups_per_line=8)
+    kernel = weighted_sums.sum_short_lines.trace(small, **static, groups_per_line=8)
     _, log = assemble(emit(kernel, small), arch)
     resources = usage(log)
     assert resources.spill_load_bytes == 0
     assert resources.registers <= 192
     with pytest.raises(TraceError, match="sums of four lanes need a workgroup"):
         weighted_sums.sum_short_lines.trace(
-            ptx_machine(64, arch), **static, gathered=True, groups_per_line=8
+            ptx_machine(64, arch), **static, groups_per_line=8
         )  # fmt: skip

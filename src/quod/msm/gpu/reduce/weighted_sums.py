@@ -238,16 +238,19 @@ def sum_lines(
 def sum_short_lines(
     k: Builder,
     shape: LineShape,
+    gathered: U32,
     points: Pointer[U64],
     first_chunk: Pointer[U32],
     out: Pointer[U64],
     *,
     group: Group,
     form: Form,
-    gathered: bool,
     groups_per_line: int,
 ) -> None:
-    """Compute `sum_lines` with four lanes per addition, for too few points to fill all lanes."""
+    """Compute `sum_lines` with four lanes per addition, for too few points to fill all lanes.
+
+    gathered: 0 or 1. A static argument would save little time, and cost a second long kernel.
+    """
     law = four_lane_arithmetic(k, group, form)
     group_of_four = k.global_id() // LANES_PER_SUM
     line = Line.of(k, group_of_four // groups_per_line, shape)
@@ -258,9 +261,12 @@ def sum_short_lines(
     def point(position: Value) -> FourLaneSum:
         exists = position < line.length
         index = k.select(exists, line.point(position), 0)
-        if gathered:
+        with k.if_(gathered != 0) as branch:
             first = first_chunk[index]
-            exists, index = exists & (first_chunk[index + 1] != first), first
+            branch.yield_(exists & (first_chunk[index + 1] != first), first)
+        with branch.otherwise():
+            branch.yield_(exists, index)
+        exists, index = branch.results
         return law.load_where(exists, points, index)
 
     start = point(group_in_line)
@@ -333,16 +339,18 @@ def record(
         gathered = cut.source not in outputs and first_chunk is not None
         points = outputs.get(cut.source, sums)
         out = outputs[cut.target] = (lines if is_short else scratch).slice(start, stop)
-        static: dict[str, Any] = {"group": plan.group, "form": plan.form, "gathered": gathered}
+        static: dict[str, Any] = {"group": plan.group, "form": plan.form}
+        shape: tuple[LineShape | int, ...] = (LineShape(*cut.shape_words),)
         if cut.by_four_lanes:
             kernel = device.compile(
                 sum_short_lines, lanes=LANES, groups_per_line=cut.lanes // LANES_PER_SUM, **static
             )
+            shape = (*shape, int(gathered))
         else:
-            kernel = device.compile(sum_lines, **static)
+            kernel = device.compile(sum_lines, gathered=gathered, **static)
         additions, products = cut.lines * cut.length, PRODUCTS_OF_ADDITION[plan.form]
         recording.launch(
-            kernel, -(-cut.lines * cut.lanes // kernel.lanes), LineShape(*cut.shape_words), points,
+            kernel, -(-cut.lines * cut.lanes // kernel.lanes), *shape, points,
             points if first_chunk is None else first_chunk, out, label="reduce",
             bytes=8 * plan.sum_words * cut.lines * cut.length,
             modmuls=additions * products * plan.group.degree,
