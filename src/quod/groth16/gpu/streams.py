@@ -22,7 +22,8 @@ from quod.groth16.gpu.quotient import Quotient
 from quod.groth16.gpu.upload import LINGER_SECONDS
 from quod.msm.gpu.run.record_buckets import RecordedMsm
 
-_EARLY = ("B2", "A", "B1")
+# The kernels of G1 take longest to assemble, so they are compiled first.
+_EARLY = ("A", "B1", "B2")
 
 
 class Lane:
