@@ -21,6 +21,7 @@ from quod.device import CpuDevice
 from quod.device.cache.cache import CompileCache
 from quod.device.cache.compilations import Compilations, compilations
 from quod.device.cpu import compile_pool
+from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu.messages import receive
 from quod.field import kernels as field_kernels
 from quod.field.moduli import BN254_FR
@@ -194,6 +195,29 @@ def test_failing_helper_falls_back_to_in_process_compilation(
     assert multiply_works(*busy(places, lambda: compile_one(tmp_path)))
     assert len(received) == 2
     assert places._helpers == []
+
+
+def test_helpers_first(
+    tmp_path: Path, places: compile_pool._CompilerPool, traced_here: list[str]
+) -> None:
+    """For a device with one thread, too; without a helper, the kernel is compiled here."""
+
+    def compile_alone(name: str) -> Any:
+        folder = tmp_path / name
+        device = CpuDevice(cache=CompileCache(folder), threads=1)
+        return device, device.compile(field_kernels.field_multiply, spec=SPEC)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cpu_compiler, "usable_threads", lambda: 2)
+        with cpu_compiler.helpers_first():
+            assert multiply_works(*compile_alone("a"))
+        assert traced_here == []
+        assert len(places._helpers) == 1
+        patch.setattr(cpu_compiler, "usable_threads", lambda: 1)
+        with cpu_compiler.helpers_first():
+            assert multiply_works(*compile_alone("b"))
+    assert multiply_works(*compile_alone("c"))
+    assert traced_here == ["field_multiply"] * 2
 
 
 def test_waiting_compilation_uses_a_freed_helper(

@@ -175,6 +175,29 @@ def test_threads_open_a_device_once(opened: list[str]) -> None:
     assert opened == ["cuda:0"]
 
 
+def test_a_gpu_is_opened_ahead(opened: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    gpu = discovery.open_ahead("cuda")
+    assert not gpu.done()
+    assert discovery.resolve_device("cuda:0") is gpu.result(60)
+    assert opened == ["cuda:0"]
+    processor = discovery.open_ahead("cpu")
+    assert processor.done()
+    assert discovery.open_ahead(CpuDevice()).done()
+    with pytest.raises(DeviceError, match="there is no device 'metal'"):
+        monkeypatch.undo()
+        discovery.open_ahead("metal")
+
+
+def test_a_failure_to_open_ahead_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(name: str) -> FakeDevice:
+        raise DeviceError(f"no {name}")
+
+    monkeypatch.setattr(discovery, "open_device", fail)
+    monkeypatch.setattr(discovery, "_opened_devices", {})
+    with pytest.raises(DeviceError, match="no cuda:0"):
+        discovery.open_ahead("cuda").result(60)
+
+
 def test_threads_open_different_devices_concurrently(
     opened: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,6 +11,8 @@ import threading
 
 from quod.device.backends import DeviceInfo, Options, backend_of, backends
 from quod.device.protocol import AnyDevice, HostDevice, in_host_memory
+from quod.device.runtime.background import Background
+from quod.device.runtime.future import Outcome
 from quod.errors import DeviceError
 from quod.validation import is_device, shown_kind
 
@@ -104,6 +106,18 @@ def resolve_device(device: DeviceChoice) -> AnyDevice:
         return opened
 
 
+def open_ahead(device: DeviceChoice) -> Outcome[AnyDevice]:
+    """Return the outcome of `resolve_device`, which opens a named GPU on another thread.
+
+    Creating the context of a GPU takes a large part of a second.
+    """
+    backend = backend_of(device) if isinstance(device, str) else None
+    if backend is None or backend.of_the_processor:
+        return Outcome.of(resolve_device(device))
+    return _opener.begin(lambda: resolve_device(device))
+
+
+_opener = Background("quod-open", 1)
 _opened_devices: dict[str, AnyDevice] = {}
 _opening = threading.Lock()
 _locks: dict[str, threading.Lock] = {}

@@ -14,7 +14,7 @@ from quod.curve.array import to_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.curve.weierstrass.operations import first_bad_point
-from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.discovery import DeviceChoice, open_ahead, resolve_device
 from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.runtime.background import Background
 from quod.device.runtime.busy_time import BusyMeter
@@ -78,7 +78,11 @@ class ProvingKey:
         lanes = whole_number("lanes", lanes, 1, MAX_LANES)
         max_batch = whole_number_or_none("max_batch", max_batch, 1, MAX_BATCH)
         gpus = [] if devices is None else [resolve_device(choice) for choice in devices]
-        self.device = gpus[0] if gpus else resolve_device(device)
+        if devices is not None:
+            from quod.groth16.gpu.multi_gpu import MultiGpuKey, check_devices
+
+            check_devices(gpus)
+        opening = open_ahead(gpus[0] if gpus else device)
         self.curve = zkey.curve
         self.variables = zkey.variables
         self.public = zkey.public
@@ -105,29 +109,34 @@ class ProvingKey:
         # Self-checks begin while the last sums are computed. Their thread starts on demand: after a
         # fork, an executor would wait for threads that do not exist in the child process.
         self.checks = Background("quod-check", 1)
+        self.device: AnyDevice
         self.host: AnyDevice
         self._warm_up: Background | None = None
         self.resident: ResidentKey
-        if devices is not None:
-            from quod.groth16.gpu.multi_gpu import MultiGpuKey, check_devices
-            from quod.groth16.gpu.warm_up import prepare_host
+        if opening.done() and in_host_memory(host := opening.result()):
+            self.device = self.host = host
+            self.resident = HostKey(zkey, host, g1, g2, timeline)
+            return
+        from quod.device.cpu.compiler import helpers_first
+        from quod.groth16.gpu.key import GpuKey
+        from quod.groth16.gpu.warm_up import prepare_host
 
-            check_devices(gpus)
-            self.host = resolve_device("cpu")
+        self.host = resolve_device("cpu")
+        # The host's kernels are compiled while the context of the GPU is created and the kernels of
+        # the GPU are traced.
+        with helpers_first():
             self._warm_up = prepare_host(self)
-            self.resident = MultiGpuKey(zkey, gpus, g1, g2, timeline, memory_budget)
-        elif in_host_memory(self.device):
-            self.host = self.device
-            self.resident = HostKey(zkey, self.device, g1, g2, timeline)
-        else:
-            from quod.groth16.gpu.key import GpuKey
-            from quod.groth16.gpu.warm_up import prepare_host
-
-            self.host = resolve_device("cpu")
-            self._warm_up = prepare_host(self)
-            self.resident = GpuKey(
-                zkey, self.device, g1, g2, timeline, memory_budget, lanes, max_batch
-            )
+            try:
+                self.device = opening.result()
+                if gpus:
+                    self.resident = MultiGpuKey(zkey, gpus, g1, g2, timeline, memory_budget)
+                else:
+                    self.resident = GpuKey(
+                        zkey, self.device, g1, g2, timeline, memory_budget, lanes, max_batch
+                    )
+            except BaseException:
+                self._warm_up.close()
+                raise
 
     @classmethod
     def from_zkey(
@@ -155,7 +164,7 @@ class ProvingKey:
         effect.
         """
         timeline = or_null(timeline)
-        device = resolve_device(device)
+        open_ahead(device)
         with timeline.stage("read" if owned else "map"):
             zkey = Zkey.open(path, owned=owned)
         with timeline.stage("check coordinates", bytes=zkey.size):

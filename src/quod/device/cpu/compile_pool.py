@@ -103,12 +103,14 @@ class _CompilerPool:
         self._idle: list[_Helper] = []
 
     @contextlib.contextmanager
-    def acquire(self, most: int) -> Iterator[_Helper | None]:
-        """Take a helper, or None to compile in this process.
+    def acquire(self, most: int, *, helper_first: bool = False) -> Iterator[_Helper | None]:
+        """Take a helper, or None to compile in this process; see `compile_elsewhere`.
 
         Waits while `most` kernels are being compiled.
         """
-        helper = self._take(most)
+        helper = self._free_helper(most) if helper_first else None
+        if helper is None:
+            helper = self._take(most)
         try:
             yield helper
         except BaseException:
@@ -162,11 +164,12 @@ class _CompilerPool:
 
 def compile_elsewhere(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], *, most: int,
-    stored: Callable[[str], bytes | None], here: Callable[[], Made],
+    stored: Callable[[str], bytes | None], here: Callable[[], Made], helper_first: bool = False,
 ) -> Made:  # fmt: skip
     """Compile a kernel in a helper process or in this one.
 
     most: number of kernels that may be compiled at a time.
+    helper_first: prefer a helper process even if no kernel is being compiled in this one.
     stored: returns the cached code of a text by its key; a helper asks for it before it compiles.
     here: compiles in this process, one kernel at a time; also called if a helper has failed.
     """
@@ -174,7 +177,7 @@ def compile_elsewhere(
     if request is None:
         return here()
     pool = _compiler_pool()
-    with pool.acquire(most) as helper:
+    with pool.acquire(most, helper_first=helper_first) as helper:
         if helper is None:
             return here()
         with contextlib.suppress(EOFError, OSError, pickle.PickleError):

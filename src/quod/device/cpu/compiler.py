@@ -8,7 +8,8 @@ the key of the first entry. With it a later process neither traces nor emits.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from itertools import compress
 from typing import Any
 
@@ -25,6 +26,7 @@ from quod.device.cache.compiled_code import (
 from quod.device.cpu import llvm as llvm_jit
 from quod.device.cpu.native_code import NativeCode, arrange
 from quod.device.cpu.processor import host_processor, toolchain
+from quod.device.host import usable_threads
 from quod.device.memory.buffer import HOST
 from quod.device.protocol import KernelRepr
 from quod.device.runtime.arguments import Argument, Signature, Slots
@@ -139,6 +141,22 @@ def _stack_bytes(kernel: Kernel) -> int:
     return kernel.shared_bytes + private * kernel.workgroup_size
 
 
+_busy: list[None] = []
+
+
+@contextmanager
+def helpers_first() -> Iterator[None]:
+    """Compile kernels in helper processes where possible, while this one traces others.
+
+    Those of devices with few threads, too.
+    """
+    _busy.append(None)
+    try:
+        yield
+    finally:
+        _busy.pop()
+
+
 def is_known(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], cache: CompileCache
 ) -> bool:
@@ -192,9 +210,10 @@ def _compile_and_load(
             definition,
             machine,
             static,
-            most=threads,
+            most=usable_threads() if _busy else threads,
             stored=linkable_code,
             here=compile_here,
+            helper_first=bool(_busy),
         )
     if not loaded:
         compiled = CompiledCode.unpack(packed)
