@@ -59,15 +59,55 @@ class ShortWeierstrass(Generic[Element]):
     def mul(
         self, scalar: int, point: tuple[Element, Element] | None
     ) -> tuple[Element, Element] | None:
-        """scalar * point for any integer, by doubling and adding."""
+        """scalar * point for any integer, by doubling and adding.
+
+        The running sum is (x / z^2, y / z^3), so that only the end has an inversion.
+        """
         if scalar < 0:
             return self.mul(-scalar, self.neg(point))
-        result = None
-        for bit in bin(scalar)[2:]:
-            result = self.add(result, result)
+        if point is None or scalar == 0:
+            return None
+        f = self.field
+        total = (*point, f.one)
+        for bit in bin(scalar)[3:]:
+            total = self._double(*total)
             if bit == "1":
-                result = self.add(result, point)
-        return result
+                total = self._add_to(total, point)
+        x, y, z = total
+        if z == f.zero:
+            return None
+        inverse = f.inv(z)
+        square = f.square(inverse)
+        return f.mul(x, square), f.mul(y, f.mul(square, inverse))
+
+    def _double(self, x: Element, y: Element, z: Element) -> tuple[Element, Element, Element]:
+        f = self.field
+        y2 = f.square(y)
+        xy2 = f.mul(x, y2)
+        twice = f.add(xy2, xy2)
+        s, x2 = f.add(twice, twice), f.square(x)
+        m = f.add(f.add(x2, f.add(x2, x2)), f.mul(self.a, f.square(f.square(z))))
+        x3 = f.sub(f.square(m), f.add(s, s))
+        y4 = f.square(f.add(y2, y2))
+        yz = f.mul(y, z)
+        return x3, f.sub(f.mul(m, f.sub(s, x3)), f.add(y4, y4)), f.add(yz, yz)
+
+    def _add_to(
+        self, total: tuple[Element, Element, Element], point: tuple[Element, Element]
+    ) -> tuple[Element, Element, Element]:
+        f = self.field
+        x, y, z = total
+        if z == f.zero:
+            return (*point, f.one)
+        z2 = f.square(z)
+        dx = f.sub(f.mul(point[0], z2), x)
+        dy = f.sub(f.mul(point[1], f.mul(z2, z)), y)
+        if dx == f.zero:
+            return self._double(*total) if dy == f.zero else (f.one, f.one, f.zero)
+        dx2 = f.square(dx)
+        dx3, v = f.mul(dx2, dx), f.mul(dx2, x)
+        x3 = f.sub(f.sub(f.square(dy), dx3), f.add(v, v))
+        return x3, f.sub(f.mul(dy, f.sub(v, x3)), f.mul(dx3, y)), f.mul(z, dx)
 
     def lift_x(self, x: Element) -> tuple[Element, Element] | None:
         """A point with this x, or None if there is none."""
