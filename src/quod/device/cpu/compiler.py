@@ -212,8 +212,10 @@ def emit(
     # Imported here, as a process that finds its code in the cache does not need the emitter.
     from quod.codegen.llvm import emitter as llvm
 
-    kernel = definition.trace(machine, **static)
-    return kernel, llvm.emit(kernel, machine, triple=host_processor().triple)
+    kernel, processor = definition.trace(machine, **static), host_processor()
+    return kernel, llvm.emit(
+        kernel, machine, triple=processor.triple, register_bits=processor.register_bits
+    )
 
 
 def _load(
