@@ -19,6 +19,7 @@ from quod.device.cache.compiled_code import (
     CompiledCode,
     KernelFacts,
     look_up,
+    remember,
     text_digest,
     trace_key,
 )
@@ -200,8 +201,7 @@ def _compile_and_load(
         compiled = CompiledCode.unpack(packed)
         loaded.append(CpuKernel(definition, machine, static, compiled, _loaded(compiled)))
         cache.put(key, packed)
-    if trace is not None:
-        cache.put(trace, key.encode())
+    remember(cache, trace, key)
     return loaded[0]
 
 
