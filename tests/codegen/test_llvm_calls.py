@@ -16,11 +16,14 @@ import pytest
 
 from quod.codegen.llvm import emitter
 from quod.device import CpuDevice, open_device
+from quod.device.cpu import llvm as llvm_jit
+from quod.device.cpu.processor import HostProcessor
 from quod.field.moduli import NAMED, Modulus
 from quod.field.strategies.lazy_limbs.strategy import LazyLimbs
+from quod.frozen import replace
 from quod.kernel import U64, Builder, Machine, Pointer, Value, kernel
 from quod.kernel.ir import types
-from tests.kernel.machines import FOUR, ONE
+from tests.kernel.machines import EIGHT, FOUR, ONE
 
 X86 = "x86_64-unknown-linux-gnu"
 # Nine limbs of 32 bits: two of them in such registers.
@@ -131,6 +134,44 @@ def test_more_vectors_than_registers(inputs: int, lanes: int) -> None:
         assert outputs[0] == outputs[1], results
 
 
+@kernel
+def floats(k: Builder, x: Pointer[U64], out: Pointer[U64], *, inputs: int, results: int) -> None:
+    """Calls of functions of floats; eight lanes of one fill a register."""
+    i = k.global_id()
+    numbers = [((x[i] >> at) & 0xFF).cast(types.u32).cast(types.f32) for at in range(inputs)]
+    outputs = k.call("leaf", functools.partial(leaf, results=results), *numbers, key=results)
+    repeated = [outputs[at % results] for at in range(inputs)]
+    outputs += k.call("leaf", functools.partial(leaf, results=results), *repeated, key=results)
+    total = k.constant(0, types.u64)
+    for each in outputs:
+        total = (total * 1000003) ^ each.cast(types.u32).cast(types.u64)
+    out[i] = total
+
+
+@pytest.mark.parametrize("lanes", [1, 8])
+def test_more_floats_than_registers(lanes: int) -> None:
+    x = np.arange(1, 9, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    for inputs, results in ((8, 14), (8, 16), (15, 15), (16, 16), (17, 17)):
+        outputs = []
+        for device in (CpuDevice(threads=1), open_device("cpu:checked")):
+            out = np.zeros_like(x)
+            compiled = device.compile(floats, lanes=lanes, inputs=inputs, results=results)
+            device.launch(compiled, len(x) // lanes, x, out)
+            outputs.append(out.tolist())
+        assert outputs[0] == outputs[1], results
+
+
+def test_kernels_compile_for_narrower_registers() -> None:
+    """Without AVX an argument of 256 bits takes two of sixteen registers."""
+    traced = floats.trace(EIGHT, inputs=8, results=8)
+    text = emitter.emit(traced, EIGHT, triple=X86, register_bits=128)
+    assert "<2 x i64> poison" in text
+    processor = HostProcessor("x86-64", frozenset(), "", X86)
+    assert llvm_jit.compile_to_object(text, processor=processor)
+    assert processor.register_bits == 128
+    assert replace(processor, features=frozenset({"avx"})).register_bits == 256
+
+
 def test_late_integer_arguments_are_not_split() -> None:
     text = emitter.emit(several.trace(ONE, modulus=MODULUS), ONE, triple=X86)
     signatures = re.findall(
@@ -153,15 +194,23 @@ def test_late_integer_arguments_are_not_split() -> None:
 )  # fmt: skip
 def test_two_vector_registers_stay_unused(bits: int, count: int, is_padded: bool) -> None:
     """LLVM ends the process if arguments or results leave it none; see kernels of the phase 2."""
-    machine = Machine("llvm", 4, frozenset({"u64", "word_products"}))
-    kernel_of_four = wide.trace(machine, inputs=1, results=1)
     names = [f"<4 x i{bits}>"] * count
-    for triple, padding in ((X86, 2 * is_padded), ("aarch64-linux-gnu", 0)):
-        module = emitter.ModuleEmitter(kernel_of_four, machine, triple)
-        assert module.struct(names).count("<") == count + padding
-        assert len(module.with_unused_registers(names, "poison")) == count + padding
-    without_limit = emitter.ModuleEmitter(kernel_of_four, FOUR, X86)
-    assert without_limit.struct(names).count("<") == count
+    ifma = Machine("llvm", 8, frozenset({"u64", "ifma52"}))
+    for machine in (FOUR, EIGHT, ifma):
+        traced = wide.trace(machine, inputs=1, results=1)
+        for triple, padding in ((X86, 2 * is_padded), ("aarch64-linux-gnu", 0)):
+            unused = 0 if machine is ifma else padding
+            module = emitter.ModuleEmitter(traced, machine, triple)
+            assert module.struct(names).count("<") == count + unused
+            assert len(module.with_unused_registers(names, "poison")) == count + unused
+
+
+def test_floats_of_one_lane_are_in_vector_registers() -> None:
+    module = emitter.ModuleEmitter(wide.trace(ONE, inputs=1, results=1), ONE, X86)
+    for name in ("half", "float", "double"):
+        parts = [*(["i64 %a"] * 9), *([f"{name} %b"] * 15)]
+        assert len(module.with_unused_registers(parts, "poison")) == 26
+        assert module.with_unused_registers(parts[:-1], "poison") == parts[:-1]
 
 
 @pytest.mark.parametrize(

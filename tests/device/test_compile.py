@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -473,21 +474,97 @@ def test_a_child_process_computes_the_digest(failing: bool) -> None:
         "import os\n"
         "from quod.device.cache import sources\n"
         "sources._cores = lambda: 2\n"
-        "whole, parent = sources.digest_of, os.getpid()\n"
-        "def digest_of(*arguments):\n"
+        "whole, parent = sources.state_of, os.getpid()\n"
+        "def state_of(*arguments):\n"
         f"    assert not ({failing} and os.getpid() != parent)\n"
         f"    assert {failing} or os.getpid() != parent\n"
         "    return whole(*arguments)\n"
-        "sources.digest_of = digest_of\n"
+        "sources.state_of = state_of\n"
         "sources.begin_digest()\n"
         "print(sources.digest())\n"
         "try:\n"
         "    os.waitpid(-1, 0)\n"
         "except ChildProcessError:\n"
         "    print('no child is left')\n"
+        "print(sources.are_unchanged())\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert done.stdout.split("\n") == [sources.digest(), "no child is left", ""]
+    assert done.stdout.split("\n") == [sources.digest(), "no child is left", "True", ""]
+
+
+@pytest.mark.parametrize("change", ["edit", "restore", "add", "replace"])
+def test_later_changes_of_modules_are_noticed(package: Path, change: str) -> None:
+    before = sources.stamp_of(package, WITHOUT)
+    assert sources.state_of(package, WITHOUT) == (sources.digest_of(package, WITHOUT), before)
+    file = package / "kernel" / "one.py"
+    status = file.stat()
+    time.sleep(0.02)  # the resolution of a file system's times
+    match change:
+        case "edit":
+            file.write_text("one = 7\n")
+            os.utime(file, ns=(status.st_atime_ns, status.st_mtime_ns))
+        case "restore":
+            content = file.read_text()
+            file.write_text("one = 7\n")
+            file.write_text(content)
+        case "add":
+            file.with_name("three.py").touch()
+        case "replace":
+            (package / "new").write_text("one = 7\n")
+            os.utime(package / "new", ns=(status.st_atime_ns, status.st_mtime_ns))
+            (package / "new").replace(file)
+    assert sources.stamp_of(package, WITHOUT) != before
+
+
+# A kernel of a process that started before an edit, whose modules load after it.
+EDITED = """
+import sys
+from pathlib import Path
+import numpy as np
+from quod.device import CpuDevice
+from quod.device.cache import sources
+from quod.kernel.examples import saxpy
+edit = sys.argv[1] == "edit"
+device = CpuDevice(strategy="scalar", threads=1)
+device.has(saxpy)
+assert "quod.field.strategies.saturated" not in sys.modules
+path = Path(sources.__file__).parents[2] / "field" / "strategies" / "saturated.py"
+content = path.read_text()
+edited = content.replace('"sub", raised, b.limbs', '"add", raised, b.limbs')
+assert content != edited
+if edit:
+    path.write_text(edited)
+from quod.field.kernels import field_subtract
+from quod.field.moduli import BN254_FR
+kernel = device.compile(field_subtract, spec=BN254_FR)
+if edit:
+    path.write_text(content)
+a, b, out = (np.zeros(8, np.uint32) for _ in range(3))
+a[0], b[0] = 9, 2
+device.launch(kernel, 1, 1, a, b, out)
+print(out[0])
+"""
+
+
+def test_code_of_edited_sources_is_not_kept(tmp_path: Path) -> None:
+    """A process with the sources from before the edit must not find it in the cache."""
+    shutil.copytree(
+        Path(sources.__file__).parents[2], tmp_path / "quod",
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )  # fmt: skip
+    (tmp_path / "cache").mkdir(mode=0o700)
+    environment = {
+        **os.environ, "PYTHONPATH": str(tmp_path), "QUOD_CACHE_DIR": str(tmp_path / "cache"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+    }  # fmt: skip
+    results = [
+        subprocess.run(
+            [sys.executable, "-c", EDITED, word], env=environment, capture_output=True, text=True,
+            check=True,
+        ).stdout
+        for word in ("edit", "leave")
+    ]  # fmt: skip
+    assert results == ["11\n", "7\n"]
 
 
 def test_the_digest_is_cheap() -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -93,6 +94,18 @@ def test_helper_process_compiles_identical_code(
     assert len(traced_here) == 2
     assert len(places._helpers) == 1
     assert contents(tmp_path / "here") == contents(tmp_path / "there")
+
+
+def test_a_helper_with_other_sources_compiles_nothing(
+    tmp_path: Path, places: compile_pool._CompilerPool, traced_here: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The helper loads modules from disk, which may have changed since this process started."""
+    monkeypatch.setattr(compile_pool, "sources", SimpleNamespace(digest=lambda: "other"))
+    device, kernel = busy(places, lambda: compile_one(tmp_path))
+    assert multiply_works(device, kernel)
+    assert traced_here == ["field_multiply"]
+    assert not places._helpers
 
 
 def test_helper_does_not_recompile_cached_kernels(

@@ -193,6 +193,21 @@ def test_kernels_in_modules_loaded_from_files_are_checked(tmp_path: Path) -> Non
         names["mine"].trace(EIGHT)
 
 
+@pytest.mark.parametrize("file", ["", "<string>", "<stdin>", "mine.py"])
+def test_kernels_of_compiled_text_are_tracked(file: str) -> None:
+    names: dict[str, Any] = {}
+    text = (
+        "from quod.kernel import *\nFACTOR = 3\n@kernel\n"
+        "def mine(k: Builder, y: Pointer[U32]) -> None:\n"
+        "    y[k.local_id()] = y[k.local_id()] * FACTOR\n"
+    )
+    exec(compile(text, file, "exec"), names)
+    names["mine"].trace(EIGHT)
+    names["FACTOR"] = 4
+    with pytest.raises(TraceError, match="with FACTOR = 3"):
+        names["mine"].trace(EIGHT)
+
+
 def test_installed_packages_are_not_tracked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

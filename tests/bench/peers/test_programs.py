@@ -95,13 +95,60 @@ def test_only_valid_proofs_count(
         ProverAtPath(str(program)).opened(files)()
 
 
+def test_files_of_an_earlier_proof_do_not_count(
+    tmp_path: Path, outputs: Path, files: Files
+) -> None:
+    """Quod proves into the same files, before the other prover and between its runs."""
+    copies = f"cp {outputs}/proof.json $3; cp {outputs}/public.json $4"
+    program = script(tmp_path / "prover", f"[ -e {tmp_path}/idle ] || {{ {copies}; }}")
+    prove = ProverAtPath(str(program)).opened(files)
+    prove()
+    (tmp_path / "idle").touch()
+    with pytest.raises(QuodError, match="wrote no proof"):
+        prove()
+    for path in (files.proof, files.public):
+        shutil.copy(outputs / path.name, path)
+    with pytest.raises(QuodError, match="wrote no proof"):
+        ProverAtPath(str(program)).opened(files)()
+
+
+def test_deep_public_values_are_no_proof(tmp_path: Path, outputs: Path, files: Files) -> None:
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    lines = (f"cp {outputs}/proof.json $3", f"cp {tmp_path}/deep.json $4")
+    with pytest.raises(QuodError, match="wrote no proof that can be read"):
+        ProverAtPath(str(script(tmp_path / "prover", *lines))).opened(files)()
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"#!/no/such/interpreter\n", "prover cannot be run: No such file"),
+        (b"\x7fELF and no more", "prover cannot be run: Exec format error"),
+        (b"#!/bin/sh\nprintf '\\377\\376\\n' >&2; exit 3\n", r"prover failed \(3\): \ufffd"),
+        (b"#!/bin/sh\nkill -9 $$\n", r"prover failed \(-9\): no message"),
+    ],
+    ids=["no interpreter", "no program", "no text", "killed"],
+)
+def test_programs_that_do_not_run(content: bytes, said: str, tmp_path: Path, files: Files) -> None:
+    path = tmp_path / "a prover"
+    path.write_bytes(content)
+    path.chmod(0o755)
+    with pytest.raises(QuodError, match=said):
+        ProverAtPath(f"'{path}'").opened(files)()
+
+
 def test_paths_are_told_from_names() -> None:
     assert [is_path(peer) for peer in ("snarkjs", "./prover", "/x/prover {zkey}")] == [
         False, True, True,
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("command", ["./absent", "/", "./prover 'unbalanced", "/no/such.so"])
+@pytest.mark.parametrize(
+    "command",
+    ["./absent", "/", "./prover 'unbalanced", "/no/such.so", "/" + "x" * 300,
+     str(EXAMPLE / "witness.wtns")],
+    ids=["absent", "a folder", "unbalanced", "no library", "too long", "not executable"],
+)  # fmt: skip
 def test_missing_programs_are_input_errors(
     command: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -125,6 +172,32 @@ def test_rows_name_the_commit(tmp_path: Path) -> None:
         [git, "-C", str(tmp_path), "rev-parse", "--short", "HEAD"], capture_output=True, text=True
     )
     assert ProverAtPath(f"{program} {{zkey}}").name == f"prover {shown.stdout.strip()}"
+
+
+@pytest.mark.parametrize(
+    ("name", "is_library"),
+    [("a.so", True), ("liba.so.1", True), ("a.so.1.2.3", True), ("a.dylib", True), ("a.dll", True),
+     (".so", False), ("a.sox", False), ("a.so.x", False), ("so", False)],
+)  # fmt: skip
+def test_libraries_are_recognised_by_name(name: str, is_library: bool, tmp_path: Path) -> None:
+    path = script(tmp_path / name)
+    assert ProverAtPath(str(path)).is_library == is_library
+    if is_library:
+        with pytest.raises(InputError, match="takes no arguments"):
+            ProverAtPath(f"{path} {{zkey}}")
+
+
+def test_a_library_that_creates_no_prover_fails(
+    tmp_path: Path, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next call would end this process."""
+    (tmp_path / "library.so").write_bytes(b"")
+    functions = SimpleNamespace(
+        groth16_prover_create=lambda *_: 0, groth16_prover_prove=lambda *_: pytest.fail("called")
+    )
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: functions)
+    with pytest.raises(QuodError, match="created no prover"):
+        ProverAtPath(str(tmp_path / "library.so")).opened(files)()
 
 
 def test_other_libraries_are_refused(tmp_path: Path, files: Files) -> None:

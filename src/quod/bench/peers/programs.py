@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import json
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Callable
@@ -17,7 +18,8 @@ from pathlib import Path
 from quod.bench.peers.provers import Files, process
 from quod.errors import InputError, QuodError
 
-_LIBRARY_SUFFIXES = (".so", ".dylib", ".dll")
+# Also with versions, such as librapidsnark.so.1.
+_LIBRARY_NAME = re.compile(r".+\.(so|dylib|dll)(\.\d+)*")
 _MESSAGE_BYTES = 1024
 _MAX_OUTPUT_BYTES = 1 << 20
 
@@ -30,7 +32,8 @@ class ProverAtPath:
         as rapidsnark takes them.
     name: the program's name and the commit of the checkout that it is in, for the rows.
 
-    Raises InputError if there is no such program or library, or the command line cannot be split.
+    Raises InputError if there is no such program or library, the program is not executable, a
+    library has arguments, or the command line cannot be split.
     """
 
     def __init__(self, command: str) -> None:
@@ -39,22 +42,33 @@ class ProverAtPath:
         except ValueError as error:
             raise InputError(f"--against {command!r} is not a command line: {error}") from error
         self._path = Path(self._words[0])
-        if not self._path.is_file():
-            raise InputError(f"--against {self._words[0]!r}: there is no such program or library")
-        self.is_library = self._path.suffix in _LIBRARY_SUFFIXES
+        subject = f"--against {self._words[0]!r}"
+        # Unlike Path.is_file this is false for any path that cannot be read.
+        if not os.path.isfile(self._path):
+            raise InputError(f"{subject}: there is no such program or library")
+        self.is_library = _LIBRARY_NAME.fullmatch(self._path.name) is not None
+        if self.is_library and len(self._words) > 1:
+            raise InputError(f"{subject} is a library, which takes no arguments; name it alone")
+        if not self.is_library and not os.access(self._path, os.X_OK):
+            raise InputError(f"{subject} is not executable; run chmod +x on it")
         self.name = " ".join(filter(None, (self._path.name, _commit_of(self._path))))
 
     def opened(self, files: Files) -> Callable[[], None]:
         """Return a function that computes a proof, and verifies the first.
 
-        It raises QuodError if the prover fails, or its first proof is not valid.
+        It raises QuodError if the prover fails or writes no files, or its first proof is not valid.
         """
         run = _Library(self._path, files).prove if self.is_library else process(self._filled(files))
         is_checked = False
 
         def prove() -> None:
             nonlocal is_checked
+            # Quod's own proof is in these files, and the proof of an earlier run.
+            for path in (files.proof, files.public):
+                path.unlink(missing_ok=True)
             run()
+            if not (files.proof.exists() and files.public.exists()):
+                raise QuodError(f"{self.name} wrote no proof that can be read")
             if not is_checked:
                 self._check(files)
                 is_checked = True
@@ -82,7 +96,7 @@ class ProverAtPath:
         try:
             proof = Proof.from_json(files.proof, curve=key.curve)
             is_valid = key.verify(json.loads(files.public.read_text()), proof)
-        except (OSError, QuodError, ValueError) as error:
+        except (OSError, QuodError, ValueError, RecursionError) as error:
             raise QuodError(f"{self.name} wrote no proof that can be read: {error}") from error
         if not is_valid:
             raise QuodError(f"the proof of {self.name} is not valid for this key")
@@ -122,6 +136,8 @@ class _Library:
             self._zkey = self._files.zkey.read_bytes()
             size = ctypes.c_ulonglong(len(self._zkey))
             self._call(self._create, ctypes.byref(self._prover), self._zkey, size)
+            if self._prover.value is None:
+                raise QuodError("the library failed: it created no prover")
         witness = self._files.witness.read_bytes()
         proof, public = self._outputs
         sizes = [ctypes.c_ulonglong(_MAX_OUTPUT_BYTES) for _ in range(2)]

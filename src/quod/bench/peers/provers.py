@@ -191,10 +191,15 @@ def process(command: Sequence[str]) -> Callable[[], None]:
     """Return a function that runs a command; it raises QuodError if the command fails."""
 
     def run() -> None:
-        finished = subprocess.run(command, capture_output=True, text=True)
+        name = Path(command[0]).name
+        try:
+            # Programs may print bytes that are no text.
+            finished = subprocess.run(command, capture_output=True, text=True, errors="replace")
+        except OSError as error:
+            raise QuodError(f"{name} cannot be run: {error.strerror or error}") from error
         if finished.returncode != 0:
             last = last_line(finished.stderr or finished.stdout)
-            raise QuodError(f"{Path(command[0]).name} failed ({finished.returncode}): {last}")
+            raise QuodError(f"{name} failed ({finished.returncode}): {last}")
 
     return run
 

@@ -35,28 +35,28 @@ RULES = Rules("LLVM", TABLES, UNSUPPORTED)
 _ATTRIBUTES = '"min-legal-vector-width"="512" "prefer-vector-width"="512"'
 
 
-def emit(kernel: Kernel, machine: Machine, *, triple: str = "") -> str:
+def emit(kernel: Kernel, machine: Machine, *, triple: str = "", register_bits: int = 256) -> str:
     """Emit the LLVM IR module of one kernel.
 
-    `triple` is the target platform, if known, which allows its own calling conventions for device
-    functions. Without it the text is portable.
+    triple: the target platform, if known, which allows its own calling conventions for device
+        functions. Without it the text is portable.
+    register_bits: the width of the target's vector registers, if it has sixteen.
     """
-    return ModuleEmitter(kernel, machine, triple).text()
+    return ModuleEmitter(kernel, machine, triple, register_bits).text()
 
 
 # Without AVX-512 there are sixteen vector registers. If all hold arguments or results, LLVM (22.1)
-# may lack one to move another value, which ends the process. So two of them get no value.
+# may lack one to move another value, which ends the process. So two of them get no value. A machine
+# without IFMA may have AVX-512, but few functions have so many arguments.
 _VECTOR_REGISTERS = 16
 _UNUSED_REGISTERS = 2
-_REGISTER_BITS = 256
-_UNUSED = "<4 x i64>"
 # Seven of the convention's integer registers are caller-saved. One of them is left out here: it
 # holds a hidden pointer if the results do not fit in registers.
 _CALLER_SAVED = 6
 _NUMBER = re.compile(r"i\d+|ptr")
 _MASK = re.compile(r"<(\d+) x i1>")
 _VECTOR = re.compile(r"<(\d+) x (\w+)>")
-_NAMED_BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64, "ptr": 64}
+_FLOAT_BITS = {"half": 16, "bfloat": 16, "float": 32, "double": 64}
 
 
 def _in_callee_saved(names: Sequence[str]) -> Iterator[tuple[str, bool]]:
@@ -69,26 +69,30 @@ def _in_callee_saved(names: Sequence[str]) -> Iterator[tuple[str, bool]]:
         yield name, bool(registers) and registers_used > _CALLER_SAVED
 
 
-def _vector_registers(part: str) -> int:
-    """Return the number of 256-bit registers of a value, from a text that begins with its type."""
+def _vector_registers(part: str, register_bits: int) -> int:
+    """Return the number of vector registers of a value, from a text that begins with its type."""
     vector = _VECTOR.match(part)
     if not vector:
-        return 0
-    element_bits = _NAMED_BITS.get(vector[2]) or int(vector[2].removeprefix("i"))
-    return -(-int(vector[1]) * element_bits // _REGISTER_BITS)
+        return int(part.partition(" ")[0] in _FLOAT_BITS)
+    element_bits = {**_FLOAT_BITS, "ptr": 64}.get(vector[2]) or int(vector[2].removeprefix("i"))
+    return -(-int(vector[1]) * element_bits // register_bits)
 
 
 class ModuleEmitter:
     """The emitter of a kernel's module: the entry point and specialised device functions."""
 
-    def __init__(self, kernel: Kernel, machine: Machine, triple: str = "") -> None:
+    def __init__(
+        self, kernel: Kernel, machine: Machine, triple: str = "", register_bits: int = 256
+    ) -> None:
         self.kernel = kernel
         self.is_x86 = triple.startswith("x86_64")
         self.lanes = kernel.workgroup_size
         one_subgroup = self.lanes <= kernel.subgroup_size
         self._uniformity = Uniformity((), trust_loads=True, one_subgroup=one_subgroup)
         self.ifma = machine.has(Capability.IFMA52) and self.lanes == 8
-        self._few_registers = machine.has(Capability.WORD_PRODUCTS)
+        self._few_registers = not self.ifma
+        self._register_bits = register_bits
+        self._unused = f"<{register_bits // 64} x i64>"
         self._declarations: dict[str, None] = {}
         self._constants: list[str] = []
         self._functions: dict[tuple[int, tuple[bool, ...], bool], SpecialisedFunction] = {}
@@ -204,7 +208,7 @@ class ModuleEmitter:
         value: the text of the inserted values.
         """
         position = self._first_beyond_registers(parts)
-        unused = [f"{_UNUSED} {value.format(i)}" for i in range(_UNUSED_REGISTERS)]
+        unused = [f"{self._unused} {value.format(i)}" for i in range(_UNUSED_REGISTERS)]
         return [*parts[:position], *unused, *parts[position:]] if position else list(parts)
 
     def struct(self, names: Sequence[str]) -> str:
@@ -216,7 +220,7 @@ class ModuleEmitter:
         if not names:
             return "void"
         if self._first_beyond_registers(names):
-            names = [*names, *[_UNUSED] * _UNUSED_REGISTERS]
+            names = [*names, *[self._unused] * _UNUSED_REGISTERS]
         return names[0] if len(names) == 1 else "{ " + ", ".join(names) + " }"
 
     def _first_beyond_registers(self, parts: Sequence[str]) -> int | None:
@@ -225,7 +229,7 @@ class ModuleEmitter:
             return None
         used = 0
         for index, part in enumerate(parts):
-            used += _vector_registers(part)
+            used += _vector_registers(part, self._register_bits)
             if used > _VECTOR_REGISTERS - _UNUSED_REGISTERS:
                 return index
         return None

@@ -135,6 +135,15 @@ def _machine_text(machine: Machine) -> str:
     )
 
 
+def remember(cache: CompileCache, trace: str | None, key: str) -> None:
+    """Store the key of a kernel's code under its trace key, if there is one.
+
+    Stores nothing if Quod's sources have changed since the process computed their digest.
+    """
+    if trace is not None and sources.are_unchanged():
+        cache.put(trace, key.encode())
+
+
 def look_up(cache: CompileCache, key: str | None) -> bytes | None:
     """Return the entry whose key is stored under the trace key `key`, or None."""
     if key is None:

@@ -6,8 +6,9 @@ import functools
 import hashlib
 import os
 import signal
-from collections.abc import Collection
-from typing import TYPE_CHECKING
+import sys
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,14 +37,52 @@ def path_in_package(file: str) -> str | None:
 _real_folder = functools.cache(os.path.realpath)
 
 
-@functools.cache
+class State(NamedTuple):
+    """The modules of a package at one time.
+
+    digest: a hash of their contents.
+    stamp: a hash of their sizes and times of change.
+    """
+
+    digest: str
+    stamp: str
+
+
 def digest() -> str:
-    """Return a hash of all modules that Quod's kernels may depend on; takes 25 ms."""
-    return _digest_of_child() or digest_of(_ROOT, _NO_KERNELS)
+    """Return a hash of all modules that Quod's kernels may depend on; the first call takes 25 ms.
+
+    It is that of the modules on disk at the first call.
+    """
+    return _state().digest
+
+
+_checked_modules = 0
+"""The number of loaded modules at the last check of `are_unchanged` that was true."""
+
+
+def are_unchanged() -> bool:
+    """Return whether all modules that this process has loaded are those of `digest`.
+
+    Modules load when they are first used, also long after the first call of `digest`. If files have
+    changed since then, the process may run other code, so nothing that the code computes may be
+    stored under a key with `digest`. Takes 10 ms if modules were loaded since the last call.
+    """
+    global _checked_modules
+    modules = len(sys.modules)
+    if modules != _checked_modules:
+        if stamp_of(_ROOT, _NO_KERNELS) != _state().stamp:
+            return False
+        _checked_modules = modules
+    return True
+
+
+@functools.cache
+def _state() -> State:
+    return _state_of_child() or state_of(_ROOT, _NO_KERNELS)
 
 
 _child: tuple[int, int] | None = None
-"""The process ID of the child that computes `digest`, and the pipe from which to read it."""
+"""The process ID of the child that computes the state, and the pipe from which to read it."""
 
 
 def begin_digest() -> None:
@@ -66,7 +105,7 @@ def begin_digest() -> None:
         try:
             for number in (signal.SIGINT, signal.SIGTERM):
                 signal.signal(number, signal.SIG_DFL)
-            os.write(write_end, digest_of(_ROOT, _NO_KERNELS).encode())
+            os.write(write_end, "".join(state_of(_ROOT, _NO_KERNELS)).encode())
         finally:
             # Neither the parent's cleanup nor its report of errors is for the child.
             os._exit(0)
@@ -74,8 +113,8 @@ def begin_digest() -> None:
     _child = child, read_end
 
 
-def _digest_of_child() -> str | None:
-    """Return the digest that a child has computed; None if there is no child or it has failed."""
+def _state_of_child() -> State | None:
+    """Return the state that a child has computed; None if there is no child or it has failed."""
     global _child
     if _child is None:
         return None
@@ -83,7 +122,8 @@ def _digest_of_child() -> str | None:
     with open(pipe, "rb") as file:
         text = file.read().decode()
     os.waitpid(child, 0)
-    return text if len(text) == 2 * hashlib.sha256().digest_size else None
+    size = 2 * hashlib.sha256().digest_size
+    return State(text[:size], text[size:]) if len(text) == 2 * size else None
 
 
 def _cores() -> int:
@@ -98,18 +138,47 @@ def digest_of(root: str | Path, without: Collection[str]) -> str:
     times, because installers and version control set times freely. A package in an archive is
     hashed as that archive.
     """
+    return state_of(root, without).digest
+
+
+def state_of(root: str | Path, without: Collection[str]) -> State:
+    """Return the `digest_of` a package, and its `stamp_of` when its files were read."""
     # Imported here, as the package's root is in a layer above this module.
     import quod
 
-    state = hashlib.sha256(quod.__version__.encode())
-    if not os.path.isdir(root):
-        from pathlib import Path
+    contents, stamp = hashlib.sha256(quod.__version__.encode()), hashlib.sha256()
+    for path, name in _files_of(str(root), without):
+        content, status = _content(path)
+        contents.update(f"{name} {len(content)}\n".encode())
+        contents.update(content)
+        stamp.update(_stamp(name, status))
+    return State(contents.hexdigest(), stamp.hexdigest())
 
-        root = Path(root)
-        archive = next((parent for parent in root.parents if parent.exists()), root)
-        state.update(archive.read_bytes() if archive.is_file() else str(root).encode())
-        return state.hexdigest()
-    top = str(root)
+
+def stamp_of(root: str | Path, without: Collection[str]) -> str:
+    """Return a hash of the names, sizes and times of change of a package's Python files."""
+    stamp = hashlib.sha256()
+    for path, name in _files_of(str(root), without):
+        stamp.update(_stamp(name, os.stat(path)))
+    return stamp.hexdigest()
+
+
+def _stamp(name: str, status: os.stat_result) -> bytes:
+    # Installers set the time of modification; nothing can set the time of the last change.
+    return f"{name} {status.st_size} {status.st_ctime_ns}\n".encode()
+
+
+def _files_of(top: str, without: Collection[str]) -> Iterator[tuple[str, str]]:
+    """Yield the path of each Python file of a package, and its path from the package's folder.
+
+    For a package in an archive, yield that archive.
+    """
+    if not os.path.isdir(top):
+        while not os.path.exists(top):
+            top = os.path.dirname(top)
+        if os.path.isfile(top):
+            yield top, ""
+        return
     folders = [top]
     while folders:
         parent = folders.pop()
@@ -124,19 +193,17 @@ def digest_of(root: str | Path, without: Collection[str]) -> str:
                 elif entry.is_dir(follow_symlinks=False):
                     folders.append(entry.path)
         for path in modules:
-            content = _content(path)
-            state.update(f"{path[len(top) :]} {len(content)}\n".encode())
-            state.update(content)
-    return state.hexdigest()
+            yield path, path[len(top) :]
 
 
-def _content(path: str) -> bytes:
+def _content(path: str) -> tuple[bytes, os.stat_result]:
     """Read a file; for 350 small files this takes half as long as Python's own file objects."""
     handle = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
+        status = os.fstat(handle)
         content = os.read(handle, _USUAL_BYTES)
         while len(content) >= _USUAL_BYTES and (chunk := os.read(handle, len(content))):
             content += chunk
-        return content
+        return content, status
     finally:
         os.close(handle)

@@ -14,6 +14,7 @@ import sys
 import threading
 from typing import IO, Any
 
+from quod.device.cache import sources
 from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu.messages import Request, receive, send
 
@@ -50,13 +51,16 @@ def _serve(request: Request, requests: queue.SimpleQueue[Any], replies: IO[bytes
     """Send the key of the kernel's text and then, if the parent lacks its code, the code.
 
     Sends None if the kernel cannot be compiled: the parent compiles it again, and its caller gets
-    the error.
+    the error. Sends None, too, if the sources on disk are not those that the parent runs.
     """
-    module, name, machine, static = request
+    digest, module, name, machine, static = request
     try:
         definition = getattr(importlib.import_module(module), name)
         text = cpu_compiler.KernelText(definition, machine, static)
-        send(replies, text.key)
+        is_same = sources.digest() == digest and sources.are_unchanged()
+        send(replies, text.key if is_same else None)
+        if not is_same:
+            return
         if requests.get():
             send(replies, text.compile().pack())
     except Exception:

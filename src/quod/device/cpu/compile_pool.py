@@ -18,6 +18,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from quod.device.cache import sources
 from quod.device.cpu.messages import receive, send
 from quod.device.memory.address_space import memory_limit
 from quod.kernel.definition import KernelDefinition
@@ -190,7 +191,8 @@ def _request(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
 ) -> bytes | None:
     """Return the request for a helper, or None if another process cannot find the kernel."""
-    module = sys.modules.get(definition.function.__module__)
+    module_name = definition.function.__module__
+    module = sys.modules.get(module_name)
     if getattr(module, definition.name, None) is not definition or not _can_start():
         return None
     if memory_limit() is not None:
@@ -200,7 +202,7 @@ def _request(
 
     message = io.BytesIO()
     try:
-        send(message, (definition.function.__module__, definition.name, machine, dict(static)))
+        send(message, (sources.digest(), module_name, definition.name, machine, dict(static)))
     except (pickle.PickleError, TypeError, AttributeError):
         return None
     return message.getvalue()

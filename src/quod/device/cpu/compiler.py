@@ -20,6 +20,7 @@ from quod.device.cache.compiled_code import (
     CompiledCode,
     KernelFacts,
     look_up,
+    remember,
     text_digest,
     trace_key,
 )
@@ -219,8 +220,7 @@ def _compile_and_load(
         compiled = CompiledCode.unpack(packed)
         loaded.append(CpuKernel(definition, machine, static, compiled, _loaded(compiled)))
         cache.put(key, packed)
-    if trace is not None:
-        cache.put(trace, key.encode())
+    remember(cache, trace, key)
     return loaded[0]
 
 
@@ -231,8 +231,10 @@ def emit(
     # Imported here, as a process that finds its code in the cache does not need the emitter.
     from quod.codegen.llvm import emitter as llvm
 
-    kernel = definition.trace(machine, **static)
-    return kernel, llvm.emit(kernel, machine, triple=host_processor().triple)
+    kernel, processor = definition.trace(machine, **static), host_processor()
+    return kernel, llvm.emit(
+        kernel, machine, triple=processor.triple, register_bits=processor.register_bits
+    )
 
 
 def _load(

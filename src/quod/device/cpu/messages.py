@@ -10,8 +10,8 @@ from quod.kernel.machine import Machine
 
 _LENGTH = struct.Struct("<Q")
 
-Request = tuple[str, str, Machine, dict[str, Any]]
-"""A kernel's module and name, the machine it is traced for, and its static arguments."""
+Request = tuple[str, str, str, Machine, dict[str, Any]]
+"""The digest of the sources, a kernel's module and name, its machine and static arguments."""
 
 
 def send(stream: IO[bytes], message: Any) -> None:

@@ -60,6 +60,11 @@ class HostProcessor:
         return "avx2" in self.features
 
     @property
+    def register_bits(self) -> int:
+        """The width of the vector registers without AVX-512."""
+        return 256 if "avx" in self.features else 128
+
+    @property
     def has_neon(self) -> bool:
         """True if the CPU has Arm's 128-bit vectors of integers, as any 64-bit Arm does."""
         return self.triple.startswith(("aarch64", "arm64"))

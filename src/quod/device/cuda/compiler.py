@@ -22,6 +22,7 @@ from quod.device.cache.compiled_code import (
     CompiledCode,
     KernelFacts,
     look_up,
+    remember,
     text_digest,
     trace_key,
 )
@@ -121,8 +122,7 @@ class KernelCode:
         self._remember(key)
 
     def _remember(self, key: str) -> None:
-        if self._trace_key is not None:
-            self._cache.put(self._trace_key, key.encode())
+        remember(self._cache, self._trace_key, key)
 
     def load(self) -> LoadedCode:
         """Wait for the code and load it in the current context.

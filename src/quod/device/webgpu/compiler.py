@@ -14,6 +14,7 @@ from typing import Any
 
 from quod.codegen.pointers import PointerUses, pointer_uses
 from quod.codegen.wgsl.module import Binding, Dialect, Field, WgslModule
+from quod.device.cache import sources
 from quod.device.cache.cache import CompileCache, key_of
 from quod.device.cache.compiled_code import trace_key
 from quod.device.runtime.background import Background
@@ -116,7 +117,7 @@ class KernelSource:
             pointer_uses(traced),
             wgsl.translate(traced, self.machine, dialect=DIALECT, bindings=bindings),
         )
-        if key is not None:
+        if key is not None and sources.are_unchanged():
             self._cache.put(key, text.pack())
         return text
 

@@ -151,7 +151,8 @@ def _check_points_once(
     key = key_of("points of bellman's parameters", sources.digest(), digest.digest())
     if cache.get(key) is None:
         _check_points(parameters, device, timeline)
-        cache.put(key, b"")
+        if sources.are_unchanged():
+            cache.put(key, b"")
 
 
 def _check_points(parameters: BellmanParameters, device: AnyDevice, timeline: Timeline) -> None:

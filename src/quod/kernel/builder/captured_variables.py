@@ -122,7 +122,8 @@ def _variables_reached(function: Callable[..., Any]) -> Iterator[_CapturedVariab
         if id(item) in seen:
             continue
         seen.add(id(item))
-        if isinstance(item, FunctionType) and _is_authors(item.__code__.co_filename):
+        # `compile` accepts an empty file name.
+        if isinstance(item, FunctionType) and _is_authors(item.__code__.co_filename or "<string>"):
             for read in _variables_read(item):
                 yield read
                 pending.append(read.value)
