@@ -43,7 +43,8 @@ def builtin_circuit(module: str, name: str, curve: str) -> Circuit:
         return cached
     circuit = _trace(module, name, curve)
     circuit.prepare()
-    cache.put(key, _serialise(circuit))
+    if sources.are_unchanged():
+        cache.put(key, _serialise(circuit))
     return circuit
 
 

@@ -35,7 +35,8 @@ def program_of(system: ConstraintSystem) -> Program:
     program = _read_cached(cache, key, system)
     if program is None:
         program = lowered(system)
-        cache.put(key, pack(*program_parts(program, system)))
+        if sources.are_unchanged():
+            cache.put(key, pack(*program_parts(program, system)))
     return program
 
 
