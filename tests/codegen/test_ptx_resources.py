@@ -28,6 +28,7 @@ from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.machine import ptx_machine
 from tests.codegen.representatives import one_of_each, representatives
 from tests.support.ptx_assembler import ARCHITECTURES, assemble, usage
+from tests.support.remembered import remembered
 from tests.support.selection import runs_all
 from tests.support.thorough import one_and_others
 
@@ -130,7 +131,14 @@ def _must_assemble(lines: int) -> bool:
 def is_unchanged(name: str, recorded: dict[str, Any]) -> bool:
     """Return whether the texts of a kernel that `make test` compares are those of its row."""
     compared = ARCHITECTURES if name in representatives(_names()) else (SAMPLED,)
-    return all(recorded[arch]["text"] == _digest(_emitted(name, arch)) for arch in compared)
+    return all(recorded[arch]["text"] == _remembered_digest(name, arch) for arch in compared)
+
+
+def _remembered_digest(name: str, arch: str) -> str:
+    return remembered(
+        __file__, _assembler(), catalogue.find(name), ptx_machine(arch=arch),
+        lambda: _digest(_emitted(name, arch)),
+    )  # fmt: skip
 
 
 def row_of(name: str, recorded: dict[str, Any] | None) -> dict[str, Any]:
