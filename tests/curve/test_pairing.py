@@ -136,7 +136,7 @@ def test_opposite_pairs_cancel(device: CpuDevice, curve: PairingCurve) -> None:
 @pytest.mark.parametrize(
     ("curve", "ecc"),
     [
-        pytest.param(BN254, ecc_bn254, id="bn254"),
+        pytest.param(BN254, ecc_bn254, id="bn254", marks=pytest.mark.thorough),
         pytest.param(BLS12_381, ecc_bls12_381, id="bls12_381", marks=pytest.mark.thorough),
     ],
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import functools
 import math
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -72,7 +71,8 @@ def nearest(value: float, element: Type) -> int:
     if math.isinf(value):
         return sign | greatest
     exponent = max(math.frexp(value)[1] - digits - 1, least) if value else least
-    significand = round(abs(Fraction(value)) / Fraction(2) ** exponent)  # Python's round is to even
+    # Exact, as the value has 24 bits; Python's round is to even.
+    significand = round(math.ldexp(abs(value), -exponent))
     return sign | min(significand + ((exponent - least) << digits), greatest)
 
 

@@ -128,6 +128,7 @@ def test_shaders_compute(browser: Browser, folder: Path) -> None:
         assert page.call(COMPUTE) == [n * n for n in range(64)]
 
 
+@pytest.mark.thorough
 def test_browser_without_adapter_leaves_no_process(folder: Path) -> None:
     """A browser with no adapter; and none of its processes is left after it."""
     with serve(folder) as site, Browser(webgpu=False) as browser:

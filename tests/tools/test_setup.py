@@ -58,6 +58,7 @@ def test_system_packages_are_installed_by_a_single_process_at_a_time(
     assert log.read_text().split() == ["update", "install"] * 3
 
 
+@pytest.mark.thorough
 def test_an_environment_without_pip_is_completed(checkout: Path, tmp_path: Path) -> None:
     """An interrupted set-up leaves one; the next creates it again."""
     shutil.copy(SCRIPT.parents[1] / "constraints.txt", checkout)

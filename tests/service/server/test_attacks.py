@@ -178,6 +178,7 @@ def test_event_loop_runs_while_a_body_is_parsed(server: AttackedServer) -> None:
     assert answered
 
 
+@pytest.mark.thorough
 def test_bodies_of_slow_clients(server: AttackedServer) -> None:
     held = []
     for _ in range(40):

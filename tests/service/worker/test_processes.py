@@ -205,6 +205,7 @@ main()
 """
 
 
+@pytest.mark.thorough
 def test_hanging_device_gets_a_new_process(quick: Bench, tmp_path: Path) -> None:
     text = _HANGS.format(marker=str(tmp_path / "hung"))
     pool = ProcessPool(
