@@ -4,7 +4,8 @@
 SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 2
+# One more than the cores of the smallest machine, as tests wait for a tenth of their time.
+WORKERS ?= 3
 PYTEST_ARGS ?=
 SWEEP_ARGS ?=
 DEMO := build/demo
