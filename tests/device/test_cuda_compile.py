@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 
 from quod.device import host
 from quod.device.cache.cache import CompileCache
+from quod.device.cpu import compile_pool
 from quod.device.cuda import compiler as cuda_compiler
 from quod.device.cuda.device import CudaDevice
 from quod.errors import DeviceError, KernelError
 from quod.field.kernels import field_multiply
 from quod.field.moduli import BN254_FR
+from quod.kernel.definition import KernelDefinition
 from tests.device import kernels
 
 pytest.importorskip("cuda.bindings.driver", reason="needs the package cuda-bindings")
@@ -141,6 +144,59 @@ def test_cached_kernels_are_neither_traced_nor_assembled(
     assert {*threading.enumerate()} <= before
     assert kernel.registers == registers
     assert driver.calls["cuLinkCreate"] == 0
+
+
+@pytest.fixture
+def pool(monkeypatch: pytest.MonkeyPatch) -> Iterator[compile_pool._CompilerPool]:
+    helpers = compile_pool._CompilerPool()
+    monkeypatch.setattr(compile_pool, "_process_pool", helpers)
+    monkeypatch.setattr(compile_pool, "usable_threads", lambda: 2)
+    yield helpers
+    helpers.close()
+
+
+@pytest.mark.parametrize("ends", [False, True], ids=["alive", "ended"])
+def test_texts_from_helpers(
+    tmp_path: Path, pool: compile_pool._CompilerPool, monkeypatch: pytest.MonkeyPatch, ends: bool
+) -> None:
+    """A helper traces the kernel; if it fails, this process does; the text is the same."""
+    traced: list[str] = []
+    emit = cuda_compiler.emit
+
+    def noting(definition: KernelDefinition, *arguments: Any) -> Any:
+        traced.append(definition.name)
+        return emit(definition, *arguments)
+
+    expected = gpu_of(FakeCuda(), tmp_path / "a").compile(field_multiply, spec=BN254_FR)
+    monkeypatch.setattr(cuda_compiler, "emit", noting)
+    if ends:
+        monkeypatch.setattr(compile_pool, "_START", "raise SystemExit")
+    device = gpu_of(FakeCuda(), tmp_path / "b")
+    with compile_pool.texts_from_helpers():
+        kernel = device.compile(field_multiply, spec=BN254_FR)
+        assert traced == (["field_multiply"] if ends else [])
+        assert len(pool._helpers) == (0 if ends else 1)
+    assert (kernel.digest, kernel.stored) == (expected.digest, expected.stored)
+    # A kernel that is in no module, and one outside of the context.
+    with compile_pool.texts_from_helpers():
+        device.compile(kernels.raise_to, amount=2)
+    device.compile(kernels.increment)
+    assert traced[-1] == "increment"
+    words = np.frombuffer(BN254_FR.to_montgomery(3).to_bytes(32, "little"), np.uint32)
+    out = np.zeros(8, np.uint32)
+    device.launch(kernel, 1, 1, words, words, out)
+    assert BN254_FR.from_montgomery(int.from_bytes(out.tobytes(), "little")) == 9
+
+
+def test_the_line_of_a_text_from_a_helper(tmp_path: Path, pool: compile_pool._CompilerPool) -> None:
+    driver = FakeCuda()
+    device = gpu_of(driver, tmp_path)
+    driver.fail("cuLinkComplete", "CUDA_ERROR_INVALID_PTX")
+    with compile_pool.texts_from_helpers():
+        kernel = device.compile(field_multiply, spec=BN254_FR)
+    words = np.zeros(8, np.uint32)
+    with pytest.raises(KernelError, match=r"kernel field_multiply \(.*the assembler rejects"):
+        device.launch(kernel, 1, 1, words, words, words)
 
 
 def test_closing_drops_pending_assembly(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

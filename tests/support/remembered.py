@@ -1,4 +1,4 @@
-"""What was computed from the text of a kernel, kept in the cache of compiled kernels."""
+"""Results computed from the texts of kernels, kept in the cache of compiled kernels."""
 
 from __future__ import annotations
 

@@ -22,6 +22,11 @@ class Compilations:
         self.asked = 0
         self.done = 0
 
+    @property
+    def is_running(self) -> bool:
+        """True while a kernel is being compiled."""
+        return self.asked > self.done
+
     @contextmanager
     def running(self) -> Iterator[None]:
         """Count a compilation as requested, and as done at the end of the body."""

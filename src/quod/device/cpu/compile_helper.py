@@ -50,12 +50,18 @@ def _listen(stream: IO[bytes], requests: queue.SimpleQueue[Any]) -> None:
 def _serve(request: Request, requests: queue.SimpleQueue[Any], replies: IO[bytes]) -> None:
     """Send the key of the kernel's text and then, if the parent lacks its code, the code.
 
+    For another device, send its text.
     Sends None if the kernel cannot be compiled: the parent compiles it again, and its caller gets
     the error. Sends None, too, if the sources on disk are not those that the parent runs.
     """
-    digest, module, name, machine, static = request
+    digest, asked, module, name, machine, static = request
     try:
         definition = getattr(importlib.import_module(module), name)
+        if asked != "code":
+            packed = importlib.import_module(asked).packed_text(definition, machine, static)
+            is_same = sources.digest() == digest and sources.are_unchanged()
+            send(replies, packed if is_same else None)
+            return
         text = cpu_compiler.KernelText(definition, machine, static)
         is_same = sources.digest() == digest and sources.are_unchanged()
         send(replies, text.key if is_same else None)

@@ -20,6 +20,7 @@ from typing import Any
 
 from quod.device.cache import sources
 from quod.device.cpu.messages import receive, send
+from quod.device.host import usable_threads
 from quod.device.memory.address_space import memory_limit
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
@@ -84,6 +85,15 @@ class _Helper:
                 raise EOFError
         return key, packed
 
+    def ask_for_text(self, request: bytes) -> bytes | None:
+        """Return the packed text of a kernel; errors as `ask`."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(request)
+        self._process.stdin.flush()
+        packed: bytes | None = receive(self._process.stdout)
+        return packed
+
     def end(self) -> None:
         """Kill the process without waiting for its end."""
         self._process.kill()
@@ -112,20 +122,37 @@ class _CompilerPool:
         helper = self._free_helper(most) if helper_first else None
         if helper is None:
             helper = self._take(most)
+        if helper is not None:
+            with self._lent(helper):
+                yield helper
+            return
         try:
+            yield None
+        finally:
+            self._here.release()
+
+    @contextlib.contextmanager
+    def lend(self, most: int) -> Iterator[_Helper | None]:
+        """Take a helper if one is free or may be started, and do not wait for one."""
+        helper = self._free_helper(most)
+        if helper is None:
+            yield None
+            return
+        with self._lent(helper):
             yield helper
+
+    @contextlib.contextmanager
+    def _lent(self, helper: _Helper) -> Iterator[None]:
+        try:
+            yield
         except BaseException:
             # After an interrupt too: the helper's next reply would be for this request.
-            if helper is not None:
-                self.end(helper)
+            self.end(helper)
             raise
         finally:
-            if helper is None:
-                self._here.release()
-            else:
-                with self._lock:
-                    if helper in self._helpers:
-                        self._idle.append(helper)
+            with self._lock:
+                if helper in self._helpers:
+                    self._idle.append(helper)
 
     def _take(self, most: int) -> _Helper | None:
         seconds = 0.0
@@ -187,8 +214,42 @@ def compile_elsewhere(
     return here()
 
 
+_elsewhere = threading.local()
+
+
+@contextlib.contextmanager
+def texts_from_helpers() -> Iterator[None]:
+    """Let helper processes trace the kernels of other devices that this thread compiles."""
+    _elsewhere.most = usable_threads()
+    try:
+        yield
+    finally:
+        _elsewhere.most = 1
+
+
+def text_elsewhere(
+    emitter: str, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
+) -> bytes | None:
+    """Return what the function `packed_text` of a module returns for a kernel, from a helper.
+
+    Returns None outside of `texts_from_helpers`, if no helper is free, and if it has failed.
+    """
+    most = getattr(_elsewhere, "most", 1)
+    request = _request(definition, machine, static, emitter) if most > 1 else None
+    if request is None:
+        return None
+    pool = _compiler_pool()
+    with pool.lend(most) as helper:
+        if helper is None:
+            return None
+        with contextlib.suppress(EOFError, OSError, pickle.PickleError):
+            return helper.ask_for_text(request)
+        pool.end(helper)
+    return None
+
+
 def _request(
-    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], asked: str = "code"
 ) -> bytes | None:
     """Return the request for a helper, or None if another process cannot find the kernel."""
     module_name = definition.function.__module__
@@ -202,7 +263,9 @@ def _request(
 
     message = io.BytesIO()
     try:
-        send(message, (sources.digest(), module_name, definition.name, machine, dict(static)))
+        send(
+            message, (sources.digest(), asked, module_name, definition.name, machine, dict(static))
+        )
     except (pickle.PickleError, TypeError, AttributeError):
         return None
     return message.getvalue()

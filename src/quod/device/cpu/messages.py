@@ -10,8 +10,9 @@ from quod.kernel.machine import Machine
 
 _LENGTH = struct.Struct("<Q")
 
-Request = tuple[str, str, str, Machine, dict[str, Any]]
-"""The digest of the sources, a kernel's module and name, its machine and static arguments."""
+Request = tuple[str, str, str, str, Machine, dict[str, Any]]
+"""The digest of the sources, what is asked for, and a kernel's module, name, machine and static
+arguments. Asked for is ``code``, or the module of a function `packed_text`, which returns it."""
 
 
 def send(stream: IO[bytes], message: Any) -> None:

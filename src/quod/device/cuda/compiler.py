@@ -31,6 +31,7 @@ from quod.device.cuda.kernel import LoadedCode
 from quod.device.cuda.prebuilt import PrebuiltKernels
 from quod.device.runtime.future import Dropped, Outcome
 from quod.errors import DeviceError, KernelError
+from quod.frozen import frozen
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir.nodes import Kernel
 from quod.kernel.machine import Machine
@@ -95,12 +96,16 @@ class KernelCode:
 
         anew: ignore both.
         """
-        traced, module = emit(self._definition, self._machine, self._static)
-        key = key_of("ptx text", module.text, self._tools)
+        from quod.device.cpu.compile_pool import text_elsewhere
+
+        kernel = self._definition, self._machine, self._static
+        packed = None if anew else text_elsewhere(__name__, *kernel)
+        text = PtxText.of(*kernel) if packed is None else PtxText.unpack(packed)
+        key = key_of("ptx text", text.text, self._tools)
         if not anew and self._take(self._cache.get(key)):
             self._remember(key)
             return
-        facts = facts_of(traced, module)
+        facts = text.facts
         shipped = None if anew else self._prebuilt.code_of(facts.digest)
         if shipped is not None:
             self._use(CompiledCode(facts, shipped), shipped=True)
@@ -111,7 +116,7 @@ class KernelCode:
 
         def assembled() -> bytes:
             with compilations.running():
-                code = _assembled(self._driver, traced, module, key, self._cache)
+                code = _assembled(self._driver, kernel, text, key, self._cache)
             self._keep(key, facts, code)
             return code
 
@@ -144,6 +149,44 @@ class KernelCode:
                 self._prebuilt.warn(f"the driver refuses {self._definition.name} ({error})")
         self._translate(anew=True)
         return LoadedCode(self._driver, self.facts, self._code.result())
+
+
+TracedKernel = tuple[KernelDefinition, Machine, Mapping[str, Any]]
+
+
+@frozen
+class PtxText:
+    """The PTX of a kernel and the facts about it; see `PtxModule` for `moves_registers`."""
+
+    facts: KernelFacts
+    text: str
+    moves_registers: bool
+
+    @classmethod
+    def of(
+        cls, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
+    ) -> PtxText:  # fmt: skip
+        """Trace a kernel; raises KernelError if it is invalid."""
+        traced, module = emit(definition, machine, static)
+        return cls(facts_of(traced, module), module.text, module.moves_registers)
+
+    def pack(self) -> bytes:
+        """Encode as bytes for another process."""
+        flag = bytes([self.moves_registers])
+        return flag + CompiledCode(self.facts, self.text.encode()).pack()
+
+    @classmethod
+    def unpack(cls, data: bytes) -> PtxText:
+        """Decode the bytes of `pack`."""
+        compiled = CompiledCode.unpack(data[1:])
+        return cls(compiled.facts, compiled.code.decode(), bool(data[0]))
+
+
+def packed_text(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
+) -> bytes:  # fmt: skip
+    """Return the packed `PtxText` of a kernel; helper processes call this."""
+    return PtxText.of(definition, machine, static).pack()
 
 
 def emit(
@@ -216,18 +259,19 @@ def _with_log(log: bytearray) -> Iterator[None]:
 
 
 def _assembled(
-    driver: Driver, kernel: Kernel, module: PtxModule, key: str, cache: CompileCache
+    driver: Driver, kernel: TracedKernel, text: PtxText, key: str, cache: CompileCache
 ) -> bytes:
+    definition = kernel[0]
     try:
         # Linked code could not redistribute registers: see `PtxModule`.
-        return (loadable_text if module.moves_registers else assemble)(driver, module.text)
+        return (loadable_text if text.moves_registers else assemble)(driver, text.text)
     except CudaError as error:
         if error.is_sticky or error.is_out_of_memory:
             raise
         if error.code == "CUDA_ERROR_UNSUPPORTED_PTX_VERSION":
-            version = _VERSION.search(module.text)
+            version = _VERSION.search(text.text)
             raise DeviceError(
-                f"kernel {kernel.name} ({kernel.location}) needs PTX "
+                f"kernel {definition.name} ({definition.location}) needs PTX "
                 f"{version.group(1) if version else 'of a later version'}, which the "
                 f"NVIDIA driver (CUDA {version_text(driver.cuDriverGetVersion())}) does "
                 "not support; update the driver"
@@ -237,11 +281,13 @@ def _assembled(
                 "the NVIDIA driver has no PTX compiler (libnvidia-ptxjitcompiler); "
                 "install the complete driver"
             ) from error
-        text_path = cache.keep_text(f"{kernel.name}-{key[:12]}.ptx", module.text)
+        text_path = cache.keep_text(f"{definition.name}-{key[:12]}.ptx", text.text)
         location = "" if text_path is None else f"; the PTX is in {text_path}"
+        # Traced once more for the Python lines of the text.
+        explained = _explained(error.text, emit(*kernel)[1])
         raise KernelError(
-            f"kernel {kernel.name} ({kernel.location}): the assembler rejects the PTX: "
-            f"{_explained(error.text, module)}{location}"
+            f"kernel {definition.name} ({definition.location}): the assembler rejects the PTX: "
+            f"{explained}{location}"
         ) from error
 
 

@@ -5,16 +5,17 @@ See `quod.groth16.gpu.key`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
+from quod.device.cache.compilations import compilations
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.background import Background
 from quod.device.runtime.event import Event
 from quod.device.runtime.future import Outcome
-from quod.device.runtime.stream import SubmittedStream
-from quod.errors import DeviceError
+from quod.device.runtime.stream import RecordingStream, SubmittedStream
+from quod.errors import DeviceError, QuodError
 from quod.groth16.context import ProofContext
 from quod.groth16.gpu.bases import KeyMsms, RecordedPointArrays, RecordedPoints
 from quod.groth16.gpu.gpu_sums import end_after, replay
@@ -46,6 +47,28 @@ class Lane:
         return self.quotient.batch_bytes(max(batches)) + sum(self.msms.workspace_sizes(batches))
 
 
+def _compile_ahead(device: AnyDevice, lane: Lane, witness: Buffer, batch: int) -> None:
+    """Begin to compile the kernels of G2 and of the quotient, while this thread compiles others.
+
+    Recording compiles them; the recordings never run.
+    """
+    # A process that finds its kernels in the cache does not need this module.
+    from quod.device.cpu.compile_pool import texts_from_helpers
+
+    def ahead(record: Callable[[RecordingStream], object]) -> Callable[[], None]:
+        def run() -> None:
+            # The recording that runs raises the errors.
+            with texts_from_helpers(), suppress(QuodError):
+                record(device.stream("ahead").record())
+
+        return run
+
+    background = Background("quod-record", 2)
+    if lane.msms.is_resident("B2"):
+        background.begin(ahead(lambda stream: lane.msms.record(stream, "B2", witness, batch)))
+    background.begin(ahead(lambda stream: lane.quotient.record(stream, witness, batch)))
+
+
 class SumRecordings:
     """Recordings of the sums of a witness in a lane, or of a `batch` of witnesses.
 
@@ -66,6 +89,8 @@ class SumRecordings:
                 recorded, {name: msms.group(name) for name in recorded}, batch
             )
 
+        if compilations.is_running:
+            _compile_ahead(device, lane, witness, batch_size)
         early_stream = late_stream = device.stream("proof").record()
         self.early = finished_points(
             {name: msms.record(early_stream, name, witness, batch_size) for name in _EARLY}
