@@ -260,6 +260,7 @@ def test_training_reduces_the_loss() -> None:
     assert right == 1.0
 
 
+@pytest.mark.thorough
 def test_script_plots_the_training_curve(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -53,7 +53,7 @@ def answering(place: Path | int, ready: list[bool]) -> Iterator[str]:
         server = http.server.HTTPServer(("127.0.0.1", place), _Handler)
         address = f"http://127.0.0.1:{server.server_address[1]}"
     server.ready = ready
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     try:
         yield address

@@ -198,6 +198,7 @@ def test_put_scans_one_shard_of_sixteen(
     assert set(looked_at) == {(folder_of(cache) / KEY[0]).stat().st_ino}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("processes", [1, 3])
 def test_full_folder_is_not_scanned_for_each_entry(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, processes: int

@@ -326,6 +326,7 @@ device.close()
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", one_and_others(["synchronous", "together"]))
 def test_a_kernel_that_does_not_end(webgpu_device: WebGpuDevice, way: str) -> None:
     if not webgpu_device.properties.is_software:

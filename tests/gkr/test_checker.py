@@ -189,6 +189,7 @@ def test_layers_of_several_tiles(reduction: Reduction) -> None:
             verifier.verify(proven.public, bytes(wrong))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("reduction", "randoms"),
     one_and_others(

@@ -123,6 +123,7 @@ def test_malformed_keys(proved: Set) -> None:
         verifying_key_from_bytes(data, "bls12-377")
 
 
+@pytest.mark.thorough
 def test_the_command(
     circuit_files: Callable[[str], Made], tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],

@@ -33,6 +33,7 @@ def test_published_sum_on_bls12_377(shared_fixtures: Path) -> None:
     assert msm(group, scalars, points) == expected
 
 
+@pytest.mark.thorough
 @pytest.mark.fixtures
 def test_published_sum_on_edwards_bls12(shared_fixtures: Path) -> None:
     scalars, points, expected = published(shared_fixtures / "msm/edwards_128.json")

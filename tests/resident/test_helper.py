@@ -97,6 +97,7 @@ def test_errors_equal_those_without_a_helper(folder: Folder) -> None:
     assert folder.status()
 
 
+@pytest.mark.thorough
 def test_outputs_to_descriptors_and_pipes_come_from_the_own_process(folder: Folder) -> None:
     code, stdout, _ = folder.run(
         "groth16", "prove", *FILES[:2], "/dev/stdout", "public.json", "--resident", "-q"
@@ -118,6 +119,7 @@ def test_outputs_to_descriptors_and_pipes_come_from_the_own_process(folder: Fold
     assert "commands: 0" in folder.status()
 
 
+@pytest.mark.thorough
 def test_the_clients_umask_and_folder_hold(folder: Folder) -> None:
     folder.prove(preexec_fn=lambda: os.umask(0o077))
     assert stat.S_IMODE((folder.path / "proof.json").stat().st_mode) == 0o600
@@ -276,6 +278,7 @@ def test_stop_and_status(folder: Folder) -> None:
     assert "does not answer" in stderr
 
 
+@pytest.mark.thorough
 def test_an_idle_helper_ends(folder: Folder) -> None:
     handle = open_folder(create=True)
     with listener.locked(handle):

@@ -64,7 +64,7 @@ def serve(folder: Path, headers: Mapping[str, str] | None = None) -> Iterator[Si
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler)
     server.daemon_threads = True
     site.url = f"http://localhost:{server.server_address[1]}/"
-    thread = threading.Thread(target=server.serve_forever, name="site", daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), name="site", daemon=True)
     thread.start()
     try:
         yield site

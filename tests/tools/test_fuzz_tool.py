@@ -61,6 +61,7 @@ def test_no_parser_fails_on_thousands_of_inputs(tmp_path: Path) -> None:
     assert not any(tmp_path.iterdir())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "said"),
     [

@@ -212,7 +212,7 @@ def test_server_sends_the_required_headers_and_files(exported: Path) -> None:
     import threading
 
     with site_server(exported) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         url = f"http://127.0.0.1:{server.server_port}/"
         types = {"": "text/html", "quod.js": "text/javascript", "witness.wasm": "application/wasm"}
@@ -239,7 +239,7 @@ def port(tmp_path: Path) -> Iterator[int]:
     (site / "out").symlink_to(tmp_path / "secret")
     (site / "folder").symlink_to(tmp_path / "site-too")
     with site_server(site) as server:
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         yield server.server_port
         server.shutdown()

@@ -70,6 +70,7 @@ def test_results_are_recorded() -> None:
     assert {row.unit for row in kept} == {"G/s", "s", "bytes"}
 
 
+@pytest.mark.thorough
 def test_plot_is_written(tmp_path: Path) -> None:
     pytest.importorskip("matplotlib")
     path = tmp_path / "study.png"

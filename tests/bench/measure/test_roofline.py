@@ -87,6 +87,7 @@ def test_counted_stages_hide_children_and_have_unique_names() -> None:
     assert figures.points == ()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("suffix", one_and_others([".svg", ".png", ".pdf"]))
 @pytest.mark.parametrize("limits", [LIMITS, None])
 def test_a_figure_is_written(tmp_path: Path, suffix: str, limits: Limits | None) -> None:
@@ -97,6 +98,7 @@ def test_a_figure_is_written(tmp_path: Path, suffix: str, limits: Limits | None)
     assert path.stat().st_size > 10_000
 
 
+@pytest.mark.thorough
 def test_the_figure_names_stages_and_limits(tmp_path: Path) -> None:
     path = tmp_path / "roofline.svg"
     draw(roofline(two_msms(), "GPU", LIMITS), path, "quod bench msm")

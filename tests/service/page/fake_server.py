@@ -178,7 +178,9 @@ class FakeServer:
         self._server.daemon_threads = True
         self.port: int = self._server.server_address[1]
         self.url = f"http://localhost:{self.port}/"
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.serve_forever, args=(0.01,), daemon=True
+        )
         self._thread.start()
 
     def __enter__(self) -> Self:

@@ -218,6 +218,7 @@ def test_a_lost_device_is_opened_again(bench: Bench, monkeypatch: pytest.MonkeyP
         worker.close()
 
 
+@pytest.mark.thorough
 def test_a_stage_that_hangs_loses_its_lease(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
