@@ -52,10 +52,10 @@ def _serve(request: Request, requests: queue.SimpleQueue[Any], replies: IO[bytes
     Sends None if the kernel cannot be compiled: the parent compiles it again, and its caller gets
     the error.
     """
-    module, name, machine, static = request
+    module, name, machine, static, quick = request
     try:
         definition = getattr(importlib.import_module(module), name)
-        text = cpu_compiler.KernelText(definition, machine, static)
+        text = cpu_compiler.KernelText(definition, machine, static, quick=quick)
         send(replies, text.key)
         if requests.get():
             send(replies, text.compile().pack())

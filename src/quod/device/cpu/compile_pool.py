@@ -165,15 +165,17 @@ class _CompilerPool:
 def compile_elsewhere(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], *, most: int,
     stored: Callable[[str], bytes | None], here: Callable[[], Made], helper_first: bool = False,
+    quick: bool = False,
 ) -> Made:  # fmt: skip
     """Compile a kernel in a helper process or in this one.
 
     most: number of kernels that may be compiled at a time.
     helper_first: prefer a helper process even if no kernel is being compiled in this one.
+    quick: compile without optimisations.
     stored: returns the cached code of a text by its key; a helper asks for it before it compiles.
     here: compiles in this process, one kernel at a time; also called if a helper has failed.
     """
-    request = _request(definition, machine, static) if most > 1 else None
+    request = request_for(definition, machine, static, quick=quick) if most > 1 else None
     if request is None:
         return here()
     pool = _compiler_pool()
@@ -186,8 +188,8 @@ def compile_elsewhere(
     return here()
 
 
-def _request(
-    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
+def request_for(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], *, quick: bool
 ) -> bytes | None:
     """Return the request for a helper, or None if another process cannot find the kernel."""
     module = sys.modules.get(definition.function.__module__)
@@ -200,7 +202,8 @@ def _request(
 
     message = io.BytesIO()
     try:
-        send(message, (definition.function.__module__, definition.name, machine, dict(static)))
+        module_name = definition.function.__module__
+        send(message, (module_name, definition.name, machine, dict(static), quick))
     except (pickle.PickleError, TypeError, AttributeError):
         return None
     return message.getvalue()

@@ -10,8 +10,9 @@ from quod.kernel.machine import Machine
 
 _LENGTH = struct.Struct("<Q")
 
-Request = tuple[str, str, Machine, dict[str, Any]]
-"""A kernel's module and name, the machine it is traced for, and its static arguments."""
+Request = tuple[str, str, Machine, dict[str, Any], bool]
+"""A kernel's module and name, the machine it is traced for, its static arguments, and whether it is
+to be compiled quickly."""
 
 
 def send(stream: IO[bytes], message: Any) -> None:
