@@ -71,6 +71,8 @@ if _SWIFTSHADER.exists():
 os.environ.setdefault("XDG_RUNTIME_DIR", tempfile.gettempdir())
 # The user's helper has the user's environment, and no test is for it.
 os.environ.pop("QUOD_RESIDENT", None)
+# Nor do processes outlive the commands that tests run.
+os.environ["QUOD_BACKGROUND"] = "0"
 
 
 @pytest.fixture(scope="module", params=present("emulated", "cuda"))

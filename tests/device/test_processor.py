@@ -134,3 +134,13 @@ def test_compiled_kernels_are_run_without_llvm() -> None:
         for _ in range(2)
     ]
     assert runs[1].stdout == "False\n"
+
+
+def test_quick_code_is_for_tested_processors() -> None:
+    def has_quick_code(triple: str, *features: str) -> bool:
+        return HostProcessor("", frozenset(features), "", triple).has_quick_code
+
+    assert has_quick_code("x86_64-unknown-linux-gnu", "avx2")
+    assert has_quick_code("x86_64-unknown-linux-gnu")
+    assert not has_quick_code("x86_64-unknown-linux-gnu", "avx2", "avx512f")
+    assert not has_quick_code("aarch64-unknown-linux-gnu", "neon")

@@ -14,7 +14,7 @@ from importlib import import_module
 from types import FrameType
 
 from quod import __version__
-from quod.cli import guard
+from quod.cli import guard, one_shot
 from quod.cli.display.streams import StdoutClosed, discard_results, prepare_streams
 from quod.cli.display.terminal import fail, warn_of
 from quod.cli.spellings import quod_spelling
@@ -44,6 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     prepare_streams()
     # NumPy's unused OpenBLAS would start a thread for each core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    one_shot.end_after_command()
     words = sys.argv[1:] if arguments is None else list(arguments)
 
     def run_words() -> int:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from quod.cli.display.terminal import note as say
 from quod.cli.display.terminal import show_valid, warn
+from quod.cli.one_shot import quick_kernels
 from quod.cli.outputs import check_outputs
 from quod.cli.parameters import Argument, Device, Force, InsecureTestKey, Option, Quiet, WrongUsage
 from quod.wording import alternatives, counted
@@ -59,11 +60,12 @@ def prove_output(
             path=str(note),
         )
     esk, rcv = (random_scalar() if scalar is None else scalar for scalar in scalars)
-    prover = OutputProver(parameters, device)
-    try:
-        proved_output = prover.prove(plain_note, esk=esk, rcv=rcv)
-    finally:
-        prover.close()
+    with quick_kernels(parameters):
+        prover = OutputProver(parameters, device)
+        try:
+            proved_output = prover.prove(plain_note, esk=esk, rcv=rcv)
+        finally:
+            prover.close()
     files: dict[str | os.PathLike[str], Content] = {output: output_to_json(proved_output).encode()}
     if secrets is not None:
         files[secrets] = secrets_to_json({"esk": esk, "rcv": rcv}).encode()
@@ -88,11 +90,14 @@ def verify_output(
     from quod.zcash.files import read_output
     from quod.zcash.output import verify_output as is_valid
 
-    key = read_verifying_key(parameters, device=device, allow_insecure=insecure_test_key)
     if batch:
+        key = read_verifying_key(parameters, device=device, allow_insecure=insecure_test_key)
         _verify_list(key, output, quiet=quiet)
         return
-    if not is_valid(key, read_output(output)):
+    with quick_kernels(parameters):
+        key = read_verifying_key(parameters, device=device, allow_insecure=insecure_test_key)
+        output_is_valid = is_valid(key, read_output(output))
+    if not output_is_valid:
         raise VerificationError(f"{output}: not valid for this key; do not accept it")
     show_valid(quiet=quiet)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quod.bench.measure.harness import Case, Parameter
-from quod.bench.proofs.process import run_python
+from quod.bench.proofs.process import OPTIMISED, run_python
 from quod.kernel.machine import Capability
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def process_cases(device: str, parameters: Path) -> Iterator[Case]:
                 "what": "note to Output, whole process", "circuit": CIRCUITS[0],
                 "curve": circuit.curve, "constraints": circuit.constraints,
             },
-            partial(run_python, *prove, "--device", device, "-q"),
+            partial(run_python, *prove, "--device", device, "-q", variables=OPTIMISED),
             unit="s",
         )  # fmt: skip
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from quod.cli.display.terminal import note, show_or_note, show_timings, show_valid, warn
 from quod.cli.groth16.key_opening import open_zkey
+from quod.cli.one_shot import quick_kernels
 from quod.cli.outputs import check_outputs
 from quod.cli.parameters import (
     Argument,
@@ -85,11 +86,11 @@ def prove(
 
         return proof_to_bytes(zk_proof)
 
-    prove_to(
-        proof, public, open_key, lambda key, timeline: witness, encode_proof, device=device,
-        seed=seed,
-        self_check=self_check, timings=timings, trace=trace, quiet=quiet,
-    )  # fmt: skip
+    with quick_kernels(zkey):
+        prove_to(
+            proof, public, open_key, lambda key, timeline: witness, encode_proof, device=device,
+            seed=seed, self_check=self_check, timings=timings, trace=trace, quiet=quiet,
+        )  # fmt: skip
 
 
 def prove_to(
@@ -175,19 +176,21 @@ def verify(
     """
     if batch and arkworks_curve is not None:
         raise WrongUsage("--batch accepts proofs of snarkjs and bellman; omit --arkworks")
-    key = verifying_key_in(vkey, device, arkworks_curve, allow_insecure=insecure_test_key)
     if batch:
         from quod.cli.groth16.verify_batch import verify_lists
 
+        key = verifying_key_in(vkey, device, allow_insecure=insecure_test_key)
         verify_lists(key, public, proof, quiet=quiet)
         return
     from quod.formats import read_public
 
-    inputs = read_public(public, curve=key.curve)
-    points = _proof_in(proof, key.curve, arkworks_curve)
-    # Reading the inputs has checked them, so other errors are of the proof.
-    with naming_file(proof):
-        is_valid = key.verify(list(inputs), points)
+    with quick_kernels(vkey):
+        key = verifying_key_in(vkey, device, arkworks_curve, allow_insecure=insecure_test_key)
+        inputs = read_public(public, curve=key.curve)
+        points = _proof_in(proof, key.curve, arkworks_curve)
+        # Reading the inputs has checked them, so other errors are of the proof.
+        with naming_file(proof):
+            is_valid = key.verify(list(inputs), points)
     if not is_valid:
         raise VerificationError(
             f"{proof}: not valid for these public inputs and this key; do not accept it"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from quod.cli.groth16.commands import prove_to
+from quod.cli.one_shot import quick_kernels
 from quod.cli.outputs import check_outputs
 from quod.cli.parameters import Argument, Device, Quiet, Seed, SelfCheck, Timings, Trace
 from quod.cli.wtns import MemoryLimit, SecondsLimit, limits_of
@@ -58,8 +59,9 @@ def fullprove(
             )  # fmt: skip
             return calculator.witness(circuit_inputs, where=os.fspath(inputs))
 
-    prove_to(
-        proof, public, open_key, witness, lambda zk_proof: zk_proof.to_json().encode(),
-        device=device,
-        seed=seed, self_check=self_check, timings=timings, trace=trace, quiet=quiet,
-    )  # fmt: skip
+    with quick_kernels(zkey):
+        prove_to(
+            proof, public, open_key, witness, lambda zk_proof: zk_proof.to_json().encode(),
+            device=device, seed=seed, self_check=self_check, timings=timings, trace=trace,
+            quiet=quiet,
+        )  # fmt: skip

@@ -16,7 +16,7 @@ from typing import IO, Any
 
 from quod.device.cache import sources
 from quod.device.cpu import compiler as cpu_compiler
-from quod.device.cpu.messages import Request, receive, send
+from quod.device.cpu.messages import CODE, QUICK_CODE, Request, receive, send
 
 _IDLE_SECONDS = 10.0
 
@@ -57,12 +57,12 @@ def _serve(request: Request, requests: queue.SimpleQueue[Any], replies: IO[bytes
     digest, asked, module, name, machine, static = request
     try:
         definition = getattr(importlib.import_module(module), name)
-        if asked != "code":
+        if asked not in (CODE, QUICK_CODE):
             packed = importlib.import_module(asked).packed_text(definition, machine, static)
             is_same = sources.digest() == digest and sources.are_unchanged()
             send(replies, packed if is_same else None)
             return
-        text = cpu_compiler.KernelText(definition, machine, static)
+        text = cpu_compiler.KernelText(definition, machine, static, quick=asked == QUICK_CODE)
         is_same = sources.digest() == digest and sources.are_unchanged()
         send(replies, text.key if is_same else None)
         if not is_same:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from quod.device.cache import sources
-from quod.device.cpu.messages import receive, send
+from quod.device.cpu.messages import CODE, QUICK_CODE, receive, send
 from quod.device.host import usable_threads
 from quod.device.memory.address_space import memory_limit
 from quod.kernel.definition import KernelDefinition
@@ -193,15 +193,18 @@ class _CompilerPool:
 def compile_elsewhere(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], *, most: int,
     stored: Callable[[str], bytes | None], here: Callable[[], Made], helper_first: bool = False,
+    quick: bool = False,
 ) -> Made:  # fmt: skip
     """Compile a kernel in a helper process or in this one.
 
     most: number of kernels that may be compiled at a time.
     helper_first: prefer a helper process even if no kernel is being compiled in this one.
+    quick: compile without optimisations.
     stored: returns the cached code of a text by its key; a helper asks for it before it compiles.
     here: compiles in this process, one kernel at a time; also called if a helper has failed.
     """
-    request = _request(definition, machine, static) if most > 1 else None
+    asked = QUICK_CODE if quick else CODE
+    request = request_for(definition, machine, static, asked) if most > 1 else None
     if request is None:
         return here()
     pool = _compiler_pool()
@@ -235,7 +238,7 @@ def text_elsewhere(
     Returns None outside of `texts_from_helpers`, if no helper is free, and if it has failed.
     """
     most = getattr(_elsewhere, "most", 1)
-    request = _request(definition, machine, static, emitter) if most > 1 else None
+    request = request_for(definition, machine, static, emitter) if most > 1 else None
     if request is None:
         return None
     pool = _compiler_pool()
@@ -248,10 +251,13 @@ def text_elsewhere(
     return None
 
 
-def _request(
-    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], asked: str = "code"
+def request_for(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], asked: str = CODE
 ) -> bytes | None:
-    """Return the request for a helper, or None if another process cannot find the kernel."""
+    """Return the request for a helper, or None if another process cannot find the kernel.
+
+    asked: see `messages.Request`.
+    """
     module_name = definition.function.__module__
     module = sys.modules.get(module_name)
     if getattr(module, definition.name, None) is not definition or not _can_start():

@@ -3,6 +3,8 @@
 The cache has two kinds of entries. One maps a text to its code. The other, for Quod's own kernels
 only, maps what the text depends on (the package's sources, the kernel and its static arguments) to
 the key of the first entry. With it a later process neither traces nor emits.
+
+Code that was compiled without optimisations has entries of its own (see `quick_code`).
 """
 
 from __future__ import annotations
@@ -102,19 +104,24 @@ class CpuKernel(KernelRepr):
 
 
 class KernelText:
-    """The LLVM text of a kernel, and the key of its code; raises KernelError if it is invalid."""
+    """The LLVM text of a kernel, and the key of its code; raises KernelError if it is invalid.
+
+    quick: compile without optimisations.
+    """
 
     def __init__(
-        self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
-    ) -> None:
+        self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], *,
+        quick: bool = False,
+    ) -> None:  # fmt: skip
         self._kernel, self._text = emit(definition, machine, static)
-        self.key = key_of("llvm image", self._text, toolchain())
+        self._quick = quick
+        self.key = key_of("llvm image", self._text, toolchain(quick=quick))
 
     def compile(self, cache: CompileCache | None = None) -> CompiledCode:
         """Compile the text. If LLVM refuses it, keep it in `cache` and raise KernelError."""
         kernel = self._kernel
         try:
-            code = llvm_jit.compile_to_object(self._text)
+            code = llvm_jit.compile_to_object(self._text, quick=self._quick)
         except KernelError as error:
             name = f"{kernel.name}-{self.key[:12]}.ll"
             text_path = None if cache is None else cache.keep_text(name, self._text)
@@ -158,12 +165,51 @@ def helpers_first() -> Iterator[None]:
         _busy.pop()
 
 
+_quick: list[list[bytes]] = []
+
+
+@contextmanager
+def quick_code() -> Iterator[list[bytes]]:
+    """Compile Quod's own kernels without optimisations during the body.
+
+    LLVM takes a third of the time, and proofs take one and a half times as long. A kernel whose
+    optimised code is in the cache uses that. Only kernels that another process can optimise are
+    compiled so. Yields a list that grows by a request (`messages.Request`) for the optimised code
+    of each kernel that has quick code.
+    """
+    requests: list[bytes] = []
+    _quick.append(requests)
+    try:
+        yield requests
+    finally:
+        _quick.pop()
+
+
+def _compiles_quickly(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
+) -> bool:
+    """Return whether a kernel gets quick code, and then request its optimised code."""
+    lists = _quick[-1:]  # another thread may leave `quick_code`
+    if not lists or not host_processor().has_quick_code:
+        return False
+    from quod.device.cpu.compile_pool import request_for
+
+    request = request_for(definition, machine, static)
+    if request is None:
+        return False
+    lists[0].append(request)
+    return True
+
+
 def is_known(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], cache: CompileCache
 ) -> bool:
     """Return whether the cache has the code of a kernel."""
-    trace = trace_key(definition, machine, static, toolchain())
-    return trace is not None and cache.get(trace) is not None
+    traces = (
+        trace_key(definition, machine, static, toolchain(quick=quick))
+        for quick in ((False, True) if _quick else (False,))
+    )
+    return any(trace is not None and cache.get(trace) is not None for trace in traces)
 
 
 def build(
@@ -178,13 +224,19 @@ def build(
     cached_code = look_up(cache, trace)
     if cached_code is not None and (kernel := _load(definition, machine, static, cached_code)):
         return kernel
+    quick = trace is not None and _compiles_quickly(definition, machine, static)
+    if quick:
+        trace = trace_key(definition, machine, static, toolchain(quick=True))
+        cached_code = look_up(cache, trace)
+        if cached_code is not None and (kernel := _load(definition, machine, static, cached_code)):
+            return kernel
     with compilations.running():
-        return _compile_and_load(definition, machine, static, cache, trace, threads)
+        return _compile_and_load(definition, machine, static, cache, trace, threads, quick=quick)
 
 
 def _compile_and_load(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
-    cache: CompileCache, trace: str | None, threads: int,
+    cache: CompileCache, trace: str | None, threads: int, *, quick: bool,
 ) -> CpuKernel:  # fmt: skip
     # Imported here: a process that finds its code in the cache starts no helper.
     from quod.device.cpu.compile_pool import Made, compile_elsewhere
@@ -200,7 +252,7 @@ def _compile_and_load(
         return None if kernel is None else packed
 
     def compile_here() -> Made:
-        text = KernelText(definition, machine, static)
+        text = KernelText(definition, machine, static, quick=quick)
         packed = linkable_code(text.key)
         return text.key, text.compile(cache).pack() if packed is None else packed
 
@@ -215,6 +267,7 @@ def _compile_and_load(
             stored=linkable_code,
             here=compile_here,
             helper_first=bool(_busy),
+            quick=quick,
         )
     if not loaded:
         compiled = CompiledCode.unpack(packed)

@@ -11,8 +11,12 @@ from quod.kernel.machine import Machine
 _LENGTH = struct.Struct("<Q")
 
 Request = tuple[str, str, str, str, Machine, dict[str, Any]]
-"""The digest of the sources, what is asked for, and a kernel's module, name, machine and static
-arguments. Asked for is ``code``, or the module of a function `packed_text`, which returns it."""
+"""The digest of the sources, the result asked for, and a kernel's module, name, machine and static
+arguments. The result is `CODE` or `QUICK_CODE`, or named by the module of a function `packed_text`,
+which returns it."""
+
+CODE, QUICK_CODE = "code", "quick code"
+"""Code with optimisations, or without."""
 
 
 def send(stream: IO[bytes], message: Any) -> None:

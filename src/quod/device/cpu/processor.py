@@ -70,6 +70,11 @@ class HostProcessor:
         return self.triple.startswith(("aarch64", "arm64"))
 
     @property
+    def has_quick_code(self) -> bool:
+        """True if LLVM's code without optimisations was tested: x86-64 without AVX-512."""
+        return self.triple.startswith("x86_64") and "avx512f" not in self.features
+
+    @property
     def strategies(self) -> tuple[str, ...]:
         """The strategies of field elements that the CPU supports, the fastest first."""
         if self.has_neon:
@@ -133,11 +138,15 @@ def ask_llvm() -> HostProcessor:
     )
 
 
-def toolchain() -> str:
-    """Return a text for cache keys: versions of LLVM and llvmlite, the passes and the target."""
+def toolchain(*, quick: bool = False) -> str:
+    """Return a text for cache keys: versions of LLVM and llvmlite, the passes and the target.
+
+    quick: for code that LLVM compiles without optimisations.
+    """
     processor = host_processor()
+    passes = f"{PASSES} quick" if quick else PASSES
     return (
-        f"llvm {processor.llvm} llvmlite {_llvmlite()} {PASSES} {processor.triple} "
+        f"llvm {processor.llvm} llvmlite {_llvmlite()} {passes} {processor.triple} "
         f"{processor.name} {processor.description}"
     )
 
