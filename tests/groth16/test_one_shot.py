@@ -100,39 +100,39 @@ def test_the_environment_decides(quick: list[str], monkeypatch: pytest.MonkeyPat
         pass
 
 
+def run_first(words: list[str], cache: Path) -> int:
+    """Run a command that may use the background; return the number of entries in its cache."""
+    environment = dict(os.environ, QUOD_CACHE_DIR=str(cache), QUOD_BACKGROUND="1")
+    done = subprocess.run(
+        [sys.executable, "-m", "quod", *words], env=environment, capture_output=True, text=True,
+        timeout=600,
+    )  # fmt: skip
+    assert (done.returncode, done.stdout) == (0, "")
+    # Keys of tests are insecure, which is a warning.
+    assert all(line.startswith("quod: warning:") for line in done.stderr.splitlines())
+    return entries(cache)
+
+
+def entries(cache: Path) -> int:
+    return sum(path.is_file() for path in cache.glob("?/*"))
+
+
 def test_a_first_proof(folder: Path) -> None:
-    """The proof of quick code is valid, and so is that of the code that replaces it."""
-    environment = dict(os.environ, QUOD_CACHE_DIR=str(folder / "cache"))
-    environment["QUOD_BACKGROUND"] = "1"
+    run_first(PROVE, folder / "cache")
+    # The background process ends.
+    (folder / "cache" / "recompile.lock").unlink()
+    assert entry.run([*VERIFY, INSECURE]) == 0
 
-    def run(words: list[str]) -> None:
-        done = subprocess.run(
-            [sys.executable, "-m", "quod", *words], env=environment, capture_output=True,
-            text=True, timeout=600,
-        )  # fmt: skip
-        assert (done.returncode, done.stdout) == (0, "")
-        # Keys of tests are insecure, which is a warning.
-        assert all(line.startswith("quod: warning:") for line in done.stderr.splitlines())
 
-    def entries() -> int:
-        return sum(path.is_file() for path in (folder / "cache").glob("?/*"))
-
-    def wait_for_optimised_code() -> None:
-        lock = (folder / "cache" / "recompile.lock").open()
+def test_a_first_verification(folder: Path) -> None:
+    """A later command finds the optimised code, and starts no background process."""
+    cache = folder / "cache"
+    assert entry.run(PROVE) == 0
+    quick_entries = run_first([*VERIFY, INSECURE], cache)
+    with (cache / "recompile.lock").open() as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        lock.close()
-
-    run(PROVE)
-    assert entry.run([*VERIFY, INSECURE]) == 0
-    quick_entries = entries()
-    wait_for_optimised_code()
     # Each kernel has two entries more.
-    assert quick_entries < entries() <= 2 * quick_entries
-    (folder / "proof.json").unlink()
-    run(PROVE)
-    run([*VERIFY, INSECURE])
-    wait_for_optimised_code()
-    count = entries()
-    run(PROVE)
-    assert entries() == count
-    assert entry.run([*VERIFY, INSECURE]) == 0
+    assert quick_entries < entries(cache) <= 2 * quick_entries
+    (cache / "recompile.lock").unlink()
+    assert run_first([*VERIFY, INSECURE], cache) == entries(cache)
+    assert not (cache / "recompile.lock").exists()
