@@ -1,17 +1,21 @@
-"""The implementation of `quod kernel build`: registered kernels to a folder of cubins."""
+"""The implementation of `quod kernel build`: kernels to a folder of cubins, or to a wheel of it."""
 
 from __future__ import annotations
 
 import fnmatch
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import quod
 from quod.catalogue import find, kernels
 from quod.cli.display.terminal import show, show_json, show_table
+from quod.cli.kernel.wheel import wheel_name, wheel_of
 from quod.codegen.ptx.assembler import assemble, assembler_version
 from quod.codegen.ptx.machine import DEFAULT_WORKGROUP_SIZE, architecture, ptx_machine
 from quod.codegen.ptx.module import PtxModule
@@ -22,12 +26,16 @@ from quod.device.cuda.compiler import emit, facts_of
 from quod.device.cuda.prebuilt import MANIFEST, Entry, cubin_name, manifest, prebuilt_key
 from quod.device.host import usable_threads
 from quod.errors import InputError, KernelError, OutputError
-from quod.formats.output import advice_on, flush_directory
+from quod.formats.output import advice_on, flush_directory, write_atomically
 from quod.frozen import frozen
+from quod.kernel.definition import KernelDefinition
 from quod.kernel.registry import RegisteredKernel
 
 ARCHITECTURES = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 """The default architectures by the names that devices request: GPUs since 2020."""
+
+_MAX_PENDING = 32
+"""Kernels that are traced and not yet written."""
 
 
 @frozen
@@ -49,6 +57,21 @@ class Built:
 
 
 @frozen
+class _Wanted:
+    """A kernel to build: its workgroup size, None for the default, and its architectures.
+
+    may_fail: leave the kernel out if no architecture can trace it.
+    """
+
+    name: str
+    definition: KernelDefinition
+    static: Mapping[str, Any]
+    lanes: int | None
+    architectures: tuple[str, ...]
+    may_fail: bool = False
+
+
+@frozen
 class _Task:
     entry_of: Callable[[bytes], Entry]
     module: PtxModule
@@ -57,7 +80,8 @@ class _Task:
 
 def build(
     out: Path, architectures: Sequence[str], patterns: Sequence[str],
-    follow: Callable[[str], None] = lambda text: None,
+    follow: Callable[[str], None] = lambda text: None, *, first_proofs: bool = False,
+    as_wheel: bool = False,
 ) -> Built:  # fmt: skip
     """Build the kernels that match a pattern into a new folder.
 
@@ -65,44 +89,113 @@ def build(
     and ``?`` any character. The folder is created completely or not at all, and not if no kernel
     was built.
     follow: called for each kernel.
+    first_proofs: build the kernels of first Groth16 proofs on usual GPUs, and others only if they
+        match a pattern.
+    as_wheel: `out` is a folder that exists, for the wheel, which must not exist.
     Raises InputError for an unknown architecture or kernel, `AssemblerMissing`, and OutputError.
     """
     for arch in architectures:
         architecture(arch)
-    toolchain, cache = assembler_version(), CompileCache()
-    matching_kernels = [find(name) for name in matching(patterns)]
-    built = Built(toolchain, {arch: [] for arch in dict.fromkeys(architectures)}, [])
-    with _new_folder(out) as folder, ThreadPoolExecutor(usable_threads()) as pool:
-        for arch in built.made:
-            os.mkdir(folder / arch, 0o755)
-        for number, kernel in enumerate(matching_kernels, 1):
-            follow(f"{number} of {len(matching_kernels)}: {kernel.name}")
-            tasks = {arch: _trace_for(kernel, arch) for arch in built.made}
-            if _is_for_cpus_only(kernel, tasks.values()):
-                if patterns:
-                    reason = "is for CPUs only"
-                    built.skipped.extend(Skipped(kernel.name, arch, reason) for arch in tasks)
-                continue
-            codes = pool.map(
-                lambda task, arch: _assemble_task(task, arch, toolchain, cache),
-                tasks.values(),
-                tasks,
-            )
-            for (arch, task), code in zip(tasks.items(), codes, strict=True):
-                if isinstance(task, _Task) and isinstance(code, bytes):
-                    built.made[arch].append(task.entry_of(code))
-                    _write(folder / arch / cubin_name(task.facts.digest), code)
-                else:
-                    built.skipped.append(Skipped(kernel.name, arch, str(code)))
-        for arch, entries in built.made.items():
-            if entries:
-                _write(folder / arch / MANIFEST, manifest(arch, toolchain, entries))
-            else:
-                os.rmdir(folder / arch)
-        if not any(built.made.values()):
-            skipped = built.skipped[0]
-            raise KernelError(f"no kernel was built: {skipped.kernel}: {skipped.reason}")
+    names = tuple(dict.fromkeys(architectures))
+    toolchain, wheel = assembler_version(), out / wheel_name(quod.__version__)
+    registered = [find(name) for name in matching(patterns)] if patterns or not first_proofs else []
+    if as_wheel and os.path.lexists(wheel):
+        raise OutputError(f"{wheel}: already exists; name another folder, or remove this file")
+    wanted = [
+        _Wanted(kernel.name, kernel.definition, kernel.static, None, names, not patterns)
+        for kernel in registered
+    ]
+    if first_proofs:
+        wanted += _first_proofs(names, follow)
+    built = Built(toolchain, {arch: [] for arch in names}, [])
+    with (
+        _new_folder(out / f".{wheel.stem}" if as_wheel else out, keep=not as_wheel) as folder,
+        ThreadPoolExecutor(usable_threads()) as pool,
+    ):
+        _assemble_all(wanted, built, folder, pool, follow)
+        if as_wheel:
+            write_atomically(wheel, wheel_of(folder, quod.__version__), replace=False)
     return built
+
+
+def _first_proofs(architectures: Sequence[str], follow: Callable[[str], None]) -> list[_Wanted]:
+    """List the kernels of first proofs; raises InputError for an architecture without a model."""
+    # Imported here, as only this set needs the prover.
+    from quod.device.cuda.planning import MODELS
+    from quod.groth16.gpu.first_proofs import first_proof_kernels
+
+    if unplanned := set(architectures) - {model.arch for model in MODELS}:
+        raise InputError(
+            f"the kernels of first proofs are not known for {min(unplanned)}; take "
+            f"{', '.join(dict.fromkeys(model.arch for model in MODELS))}"
+        )
+    models = [model for model in MODELS if model.arch in architectures]
+    wanted: dict[Hashable, _Wanted] = {}
+    for arch, kernels_of_arch in first_proof_kernels(models, follow=follow).items():
+        for kernel in kernels_of_arch:
+            identity = (kernel.definition, kernel.lanes, tuple(sorted(kernel.static.items())))
+            earlier = wanted.get(identity)
+            wanted[identity] = _Wanted(
+                kernel.definition.name, kernel.definition, kernel.static, kernel.lanes,
+                (*earlier.architectures, arch) if earlier else (arch,),
+            )  # fmt: skip
+    return list(wanted.values())
+
+
+def _assemble_all(
+    wanted: Sequence[_Wanted], built: Built, folder: Path, pool: ThreadPoolExecutor,
+    follow: Callable[[str], None],
+) -> None:  # fmt: skip
+    """Trace all kernels, assemble their texts, and write the code and the manifests.
+
+    Kernels are traced here while the pool assembles earlier ones: nvJitLink releases the
+    interpreter's lock. A text is assembled once.
+    """
+    cache = CompileCache()
+    for arch in built.made:
+        os.mkdir(folder / arch, 0o755)
+    codes: dict[tuple[str, str], Future[bytes | KernelError]] = {}
+    pending: deque[tuple[_Wanted, dict[str, _Task | KernelError]]] = deque()
+
+    def finish(kernel: _Wanted, tasks: Mapping[str, _Task | KernelError]) -> None:
+        for arch, task in tasks.items():
+            if isinstance(task, KernelError):
+                built.skipped.append(Skipped(kernel.name, arch, str(task)))
+                continue
+            code = codes[arch, task.facts.digest].result()
+            if isinstance(code, KernelError):
+                built.skipped.append(Skipped(kernel.name, arch, str(code)))
+                continue
+            built.made[arch].append(task.entry_of(code))
+            _write(folder / arch / cubin_name(task.facts.digest), code)
+
+    for number, kernel in enumerate(wanted, 1):
+        follow(f"{number} of {len(wanted)}: {kernel.name}")
+        tasks = {arch: _trace_for(kernel, arch) for arch in kernel.architectures}
+        if _is_for_cpus_only(kernel, tasks.values()):
+            if not kernel.may_fail:
+                reason = "is for CPUs only"
+                built.skipped.extend(Skipped(kernel.name, arch, reason) for arch in tasks)
+            continue
+        for arch, task in tasks.items():
+            if isinstance(task, _Task) and (arch, task.facts.digest) not in codes:
+                codes[arch, task.facts.digest] = pool.submit(
+                    _assemble_task, task, arch, built.toolchain, cache
+                )
+        pending.append((kernel, tasks))
+        # Texts of tasks that wait take memory.
+        while len(pending) > _MAX_PENDING:
+            finish(*pending.popleft())
+    while pending:
+        finish(*pending.popleft())
+    for arch, entries in built.made.items():
+        if entries:
+            _write(folder / arch / MANIFEST, manifest(arch, built.toolchain, entries))
+        else:
+            os.rmdir(folder / arch)
+    if not any(built.made.values()):
+        skipped = built.skipped[0]
+        raise KernelError(f"no kernel was built: {skipped.kernel}: {skipped.reason}")
 
 
 def matching(patterns: Sequence[str]) -> list[str]:
@@ -122,8 +215,8 @@ def matching(patterns: Sequence[str]) -> list[str]:
     return [name for name in names if name in matches]
 
 
-def _trace_for(kernel: RegisteredKernel, arch: str) -> _Task | KernelError:
-    size = kernel.definition.workgroup or DEFAULT_WORKGROUP_SIZE
+def _trace_for(kernel: _Wanted, arch: str) -> _Task | KernelError:
+    size = kernel.lanes or kernel.definition.workgroup or DEFAULT_WORKGROUP_SIZE
     machine = ptx_machine(size, arch)
     try:
         traced, module = emit(kernel.definition, machine, kernel.static)
@@ -134,18 +227,18 @@ def _trace_for(kernel: RegisteredKernel, arch: str) -> _Task | KernelError:
     return _Task(lambda code: Entry.of(kernel.name, size, trace_key, facts, code), module, facts)
 
 
-def _is_for_cpus_only(kernel: RegisteredKernel, tasks: Iterable[_Task | KernelError]) -> bool:
+def _is_for_cpus_only(kernel: _Wanted, tasks: Iterable[_Task | KernelError]) -> bool:
     """Report whether a kernel is for CPUs alone: no architecture traces it, nor is it for PTX."""
-    is_untraceable = all(isinstance(task, KernelError) for task in tasks)
-    return is_untraceable and not is_written_for(kernel, "ptx")
+    if not all(isinstance(task, KernelError) for task in tasks):
+        return False
+    registered = RegisteredKernel(kernel.name, kernel.definition, kernel.static)
+    return not is_written_for(registered, "ptx")
 
 
 def _assemble_task(
-    task: _Task | KernelError, arch: str, toolchain: str, cache: CompileCache
-) -> bytes | KernelError:
+    task: _Task, arch: str, toolchain: str, cache: CompileCache
+) -> bytes | KernelError:  # fmt: skip
     """Return the cubin; the cache lets an interrupted build resume."""
-    if not isinstance(task, _Task):
-        return task
     key = key_of("cubin", task.module.text, toolchain, arch)
     code = cache.get(key)
     if code is None:
@@ -161,8 +254,11 @@ def _assemble_task(
 
 
 @contextmanager
-def _new_folder(out: Path) -> Iterator[Path]:
-    """Yield a temporary folder that is renamed to `out`, or removed after a failure."""
+def _new_folder(out: Path, *, keep: bool) -> Iterator[Path]:
+    """Yield a temporary folder next to `out`, which is removed at the end.
+
+    keep: rename the folder to `out` instead, unless there was an error.
+    """
     if os.path.lexists(out):
         raise OutputError(f"{out}: already exists; name a new folder, or remove this one")
     folder = out.parent / f".quod-{os.urandom(8).hex()}.tmp"
@@ -170,8 +266,9 @@ def _new_folder(out: Path) -> Iterator[Path]:
         # Devices accept code only from folders that others cannot write.
         os.mkdir(folder, 0o755)
         yield folder
-        os.rename(folder, out)
-        flush_directory(str(out.parent))
+        if keep:
+            os.rename(folder, out)
+            flush_directory(str(out.parent))
     except OSError as error:
         raise OutputError(
             f"{out}: could not be written ({error.strerror or error}); {advice_on(error)}"
