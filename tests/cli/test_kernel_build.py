@@ -29,7 +29,7 @@ from quod.codegen.ptx.assembler import AssemblerMissing, AssemblyError, assemble
 from quod.codegen.ptx.machine import architecture_name, ptx_machine
 from quod.device.cache import sources
 from quod.device.cache.compiled_code import text_digest
-from quod.device.cuda.prebuilt import Entry, PrebuiltKernels
+from quod.device.cache.prebuilt import Entry, PrebuiltKernels
 from quod.errors import InputError, KernelError, OutputError
 from quod.groth16.gpu import first_proofs
 from quod.kernel import U32, Builder, Pointer, kernel, registry
@@ -91,7 +91,8 @@ def test_cubins_and_their_manifest(tmp_path: Path, capsys: pytest.CaptureFixture
         shipped = PrebuiltKernels(out, arch)
         taken = shipped.find_untraced(saxpy, ptx_machine(arch=arch), {})
         assert taken is not None
-        assert taken.code == code == shipped.code_of(taken.facts.digest)
+        assert taken == shipped.find_text(taken.facts.digest)
+        assert taken.code == code
         assert taken.facts.entry == "quod_saxpy"
         assert shipped.find_untraced(saxpy, ptx_machine(64, arch), {}) is None
     assert not [path for path in tmp_path.iterdir() if path.name not in ("kernels", "cache")]
@@ -109,8 +110,9 @@ def test_setmaxnreg_kernels_are_shipped_as_text(
     for arch, moves in (("sm_90a", True), ("sm_80", False)):
         machine = ptx_machine(384, arch)
         text = emitter.emit(in_roles.trace(machine), machine)
-        code = PrebuiltKernels(out, arch).code_of(text_digest(text))
-        assert code is not None
+        compiled = PrebuiltKernels(out, arch).find_text(text_digest(text))
+        assert compiled is not None
+        code = compiled.code
         assert (code == text.encode() + b"\0") == moves
         assert code.startswith(b"\x7fELF") != moves
 
@@ -303,5 +305,7 @@ def test_kernels_of_first_proofs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert len({entry.trace_key for entry in entries}) == len(entries)
         digests = {entry.facts.digest for entry in entries}
         assert len(list((out / arch).iterdir())) == len(digests) + 1
+    with pytest.raises(InputError, match=r"x86-64-v3 are built with --first-proofs only"):
+        kernel_build.build(tmp_path / "other", ["sm_80", "x86-64-v3"], ["examples.saxpy"])
     with pytest.raises(InputError, match=r"not known for sm_87; take sm_80, sm_89, sm_90a"):
         kernel_build.build(tmp_path / "other", ["sm_87"], [], first_proofs=True)

@@ -22,9 +22,9 @@ from quod.cli.kernel import build as kernel_build
 from quod.cli.kernel.wheel import wheel_of
 from quod.device.cache import sources
 from quod.device.cache.cache import CacheWarning, CompileCache
+from quod.device.cache.prebuilt import Entry, PrebuiltKernels, _checksum
 from quod.device.cuda import compiler as cuda_compiler
 from quod.device.cuda.device import CudaDevice
-from quod.device.cuda.prebuilt import Entry, PrebuiltKernels, _checksum
 from quod.kernel.examples import vector_add
 
 pytest.importorskip("cuda.bindings.driver", reason="needs the package cuda-bindings")
@@ -163,7 +163,7 @@ def test_filled_cache_does_not_look_for_the_package(
     (package / ARCH).rename(package / "later")
     assert assembled(*opened(None, tmp_path / "cache")) == 1
     (package / "later").rename(package / ARCH)
-    monkeypatch.setattr("quod.device.cuda.prebuilt._package_folder", never)
+    monkeypatch.setattr("quod.device.cache.prebuilt._package_folder", never)
     assert assembled(*opened(None, tmp_path / "cache")) == 0
 
 
@@ -195,7 +195,7 @@ def test_prebuilt_kernel_with_equal_text_is_used(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sources, "digest", lambda: "other")
-    message = rf"are used only where the PTX is the same: Quod {re.escape(quod.__version__)} built"
+    message = rf"are used only where the text is the same: Quod {re.escape(quod.__version__)} built"
     with pytest.warns(CacheWarning, match=message):
         assert assembled(*opened(folder, tmp_path / "cache")) == 0
     # It is in the cache now, and need not be traced.

@@ -18,12 +18,13 @@ from quod.cli.display.terminal import show, show_json, show_table
 from quod.cli.kernel.wheel import wheel_name, wheel_of
 from quod.codegen.ptx.assembler import assemble, assembler_version
 from quod.codegen.ptx.machine import DEFAULT_WORKGROUP_SIZE, architecture, ptx_machine
-from quod.codegen.ptx.module import PtxModule
 from quod.codegen.targets import is_written_for
 from quod.device.cache.cache import CompileCache, key_of
-from quod.device.cache.compiled_code import KernelFacts
+from quod.device.cache.compiled_code import CompiledCode
+from quod.device.cache.prebuilt import MANIFEST, Entry, code_name, manifest, prebuilt_key
+from quod.device.cpu.levels import LEVELS, Level, LevelText
+from quod.device.cpu.processor import host_processor, toolchain
 from quod.device.cuda.compiler import emit, facts_of
-from quod.device.cuda.prebuilt import MANIFEST, Entry, cubin_name, manifest, prebuilt_key
 from quod.device.host import usable_threads
 from quod.errors import InputError, KernelError, OutputError
 from quod.formats.output import advice_on, flush_directory, write_atomically
@@ -73,9 +74,15 @@ class _Wanted:
 
 @frozen
 class _Task:
-    entry_of: Callable[[bytes], Entry]
-    module: PtxModule
-    facts: KernelFacts
+    """A kernel to compile for an architecture.
+
+    digest: of its text. Code for this digest is compiled once.
+    compile: returns packed code, without facts for a GPU.
+    """
+
+    digest: str
+    entry_of: Callable[[bytes], tuple[Entry, bytes]]
+    compile: Callable[[], bytes]
 
 
 def build(
@@ -94,20 +101,23 @@ def build(
     as_wheel: `out` is a folder that exists, for the wheel, which must not exist.
     Raises InputError for an unknown architecture or kernel, `AssemblerMissing`, and OutputError.
     """
-    for arch in architectures:
-        architecture(arch)
     names = tuple(dict.fromkeys(architectures))
-    toolchain, wheel = assembler_version(), out / wheel_name(quod.__version__)
+    gpus = tuple(name for name in names if name not in LEVELS)
+    for arch in gpus:
+        architecture(arch)
+    if len(gpus) < len(names) and not first_proofs:
+        raise InputError(f"kernels for {names[-1]} are built with --first-proofs only")
+    assembler, wheel = assembler_version(), out / wheel_name(quod.__version__)
     registered = [find(name) for name in matching(patterns)] if patterns or not first_proofs else []
     if as_wheel and os.path.lexists(wheel):
         raise OutputError(f"{wheel}: already exists; name another folder, or remove this file")
     wanted = [
-        _Wanted(kernel.name, kernel.definition, kernel.static, None, names, not patterns)
+        _Wanted(kernel.name, kernel.definition, kernel.static, None, gpus, not patterns)
         for kernel in registered
     ]
     if first_proofs:
         wanted += _first_proofs(names, follow)
-    built = Built(toolchain, {arch: [] for arch in names}, [])
+    built = Built(assembler, {arch: [] for arch in names}, [])
     with (
         _new_folder(out / f".{wheel.stem}" if as_wheel else out, keep=not as_wheel) as folder,
         ThreadPoolExecutor(usable_threads()) as pool,
@@ -118,20 +128,30 @@ def build(
     return built
 
 
+def default_architectures(*, first_proofs: bool) -> tuple[str, ...]:
+    """Return the default architectures of GPUs and, for first proofs, the levels of CPUs."""
+    return ARCHITECTURES + (tuple(LEVELS) if first_proofs else ())
+
+
 def _first_proofs(architectures: Sequence[str], follow: Callable[[str], None]) -> list[_Wanted]:
     """List the kernels of first proofs; raises InputError for an architecture without a model."""
     # Imported here, as only this set needs the prover.
+    from quod.device.cpu.level_device import LevelDevice
     from quod.device.cuda.planning import MODELS
-    from quod.groth16.gpu.first_proofs import first_proof_kernels
+    from quod.groth16.gpu.first_proofs import first_proof_kernels, host_kernels
 
-    if unplanned := set(architectures) - {model.arch for model in MODELS}:
+    if unplanned := set(architectures) - {model.arch for model in MODELS} - set(LEVELS):
         raise InputError(
             f"the kernels of first proofs are not known for {min(unplanned)}; take "
             f"{', '.join(dict.fromkeys(model.arch for model in MODELS))}"
         )
     models = [model for model in MODELS if model.arch in architectures]
     wanted: dict[Hashable, _Wanted] = {}
-    for arch, kernels_of_arch in first_proof_kernels(models, follow=follow).items():
+    by_arch = first_proof_kernels(models, follow=follow) if models else {}
+    for name in architectures:
+        if name in LEVELS:
+            by_arch[name] = host_kernels(LevelDevice(LEVELS[name]))
+    for arch, kernels_of_arch in by_arch.items():
         for kernel in kernels_of_arch:
             identity = (kernel.definition, kernel.lanes, tuple(sorted(kernel.static.items())))
             earlier = wanted.get(identity)
@@ -162,26 +182,25 @@ def _assemble_all(
             if isinstance(task, KernelError):
                 built.skipped.append(Skipped(kernel.name, arch, str(task)))
                 continue
-            code = codes[arch, task.facts.digest].result()
-            if isinstance(code, KernelError):
-                built.skipped.append(Skipped(kernel.name, arch, str(code)))
+            compiled = codes[arch, task.digest].result()
+            if isinstance(compiled, KernelError):
+                built.skipped.append(Skipped(kernel.name, arch, str(compiled)))
                 continue
-            built.made[arch].append(task.entry_of(code))
-            _write(folder / arch / cubin_name(task.facts.digest), code)
+            entry, code = task.entry_of(compiled)
+            built.made[arch].append(entry)
+            _write(folder / arch / code_name(entry.facts), code)
 
     for number, kernel in enumerate(wanted, 1):
         follow(f"{number} of {len(wanted)}: {kernel.name}")
-        tasks = {arch: _trace_for(kernel, arch) for arch in kernel.architectures}
+        tasks = {arch: _task_for(kernel, arch, cache) for arch in kernel.architectures}
         if _is_for_cpus_only(kernel, tasks.values()):
             if not kernel.may_fail:
                 reason = "is for CPUs only"
                 built.skipped.extend(Skipped(kernel.name, arch, reason) for arch in tasks)
             continue
         for arch, task in tasks.items():
-            if isinstance(task, _Task) and (arch, task.facts.digest) not in codes:
-                codes[arch, task.facts.digest] = pool.submit(
-                    _assemble_task, task, arch, built.toolchain, cache
-                )
+            if isinstance(task, _Task) and (arch, task.digest) not in codes:
+                codes[arch, task.digest] = pool.submit(_result_of, task)
         pending.append((kernel, tasks))
         # Texts of tasks that wait take memory.
         while len(pending) > _MAX_PENDING:
@@ -190,7 +209,8 @@ def _assemble_all(
         finish(*pending.popleft())
     for arch, entries in built.made.items():
         if entries:
-            _write(folder / arch / MANIFEST, manifest(arch, built.toolchain, entries))
+            tools = f"LLVM {host_processor().llvm}" if arch in LEVELS else built.toolchain
+            _write(folder / arch / MANIFEST, manifest(arch, tools, entries))
         else:
             os.rmdir(folder / arch)
     if not any(built.made.values()):
@@ -215,16 +235,68 @@ def matching(patterns: Sequence[str]) -> list[str]:
     return [name for name in names if name in matches]
 
 
-def _trace_for(kernel: _Wanted, arch: str) -> _Task | KernelError:
-    size = kernel.lanes or kernel.definition.workgroup or DEFAULT_WORKGROUP_SIZE
-    machine = ptx_machine(size, arch)
+def _task_for(kernel: _Wanted, arch: str, cache: CompileCache) -> _Task | KernelError:
     try:
-        traced, module = emit(kernel.definition, machine, kernel.static)
+        if arch in LEVELS:
+            return _host_task(kernel, LEVELS[arch], cache)
+        return _gpu_task(kernel, arch, cache)
     except KernelError as error:
         return error
+
+
+def _gpu_task(kernel: _Wanted, arch: str, cache: CompileCache) -> _Task:
+    size = kernel.lanes or kernel.definition.workgroup or DEFAULT_WORKGROUP_SIZE
+    machine = ptx_machine(size, arch)
+    traced, module = emit(kernel.definition, machine, kernel.static)
     facts = facts_of(traced, module)
     trace_key = prebuilt_key(kernel.definition, machine, kernel.static)
-    return _Task(lambda code: Entry.of(kernel.name, size, trace_key, facts, code), module, facts)
+
+    def compile() -> bytes:
+        code, _ = assemble(module.text, arch)
+        # The linker drops such instructions, so the driver must compile the text.
+        return module.text.encode() + b"\0" if module.moves_registers else code
+
+    return _Task(
+        facts.digest,
+        lambda code: (Entry.of(kernel.name, size, trace_key, facts, code), code),
+        _cached(cache, key_of("cubin", module.text, assembler_version(), arch), compile),
+    )
+
+
+def _host_task(kernel: _Wanted, level: Level, cache: CompileCache) -> _Task:
+    assert kernel.lanes is not None
+    lanes, machine = kernel.lanes, level.machine(kernel.lanes)
+    trace_key = prebuilt_key(kernel.definition, machine, kernel.static)
+    text = LevelText(level, kernel.definition, machine, kernel.static)
+
+    def entry_of(packed: bytes) -> tuple[Entry, bytes]:
+        compiled = CompiledCode.unpack(packed)
+        return (
+            Entry.of(kernel.name, lanes, trace_key, compiled.facts, compiled.code), compiled.code
+        )  # fmt: skip
+
+    key = key_of("level", text.text, level.name, toolchain())
+    return _Task(text.digest, entry_of, _cached(cache, key, lambda: text.compile().pack()))
+
+
+def _cached(cache: CompileCache, key: str, compile: Callable[[], bytes]) -> Callable[[], bytes]:
+    """Return a function that compiles through the cache, so that a build can resume."""
+
+    def cached() -> bytes:
+        code = cache.get(key)
+        if code is None:
+            code = compile()
+            cache.put(key, code)
+        return code
+
+    return cached
+
+
+def _result_of(task: _Task) -> bytes | KernelError:
+    try:
+        return task.compile()
+    except KernelError as error:
+        return error
 
 
 def _is_for_cpus_only(kernel: _Wanted, tasks: Iterable[_Task | KernelError]) -> bool:
@@ -233,24 +305,6 @@ def _is_for_cpus_only(kernel: _Wanted, tasks: Iterable[_Task | KernelError]) -> 
         return False
     registered = RegisteredKernel(kernel.name, kernel.definition, kernel.static)
     return not is_written_for(registered, "ptx")
-
-
-def _assemble_task(
-    task: _Task, arch: str, toolchain: str, cache: CompileCache
-) -> bytes | KernelError:  # fmt: skip
-    """Return the cubin; the cache lets an interrupted build resume."""
-    key = key_of("cubin", task.module.text, toolchain, arch)
-    code = cache.get(key)
-    if code is None:
-        try:
-            code, _ = assemble(task.module.text, arch)
-            if task.module.moves_registers:
-                # The linker drops such instructions, so the driver must compile the text.
-                code = task.module.text.encode() + b"\0"
-        except KernelError as error:
-            return error
-        cache.put(key, code)
-    return code
 
 
 @contextmanager

@@ -111,7 +111,8 @@ def build(
             "--arch",
             metavar="NAME",
             help="NVIDIA architecture; may be repeated. Default: sm_80, sm_89, sm_90a, sm_100a "
-            "and sm_120a.",
+            "and sm_120a; with --first-proofs also x86-64-v4-ifma and x86-64-v3, the levels of "
+            "CPUs for the host's part of a proof.",
         ),
     ] = None,
     patterns: Annotated[
@@ -149,7 +150,7 @@ def build(
 
     built = kernel_build.build(
         out,
-        architectures or kernel_build.ARCHITECTURES,
+        architectures or kernel_build.default_architectures(first_proofs=first_proofs),
         patterns or [],
         lambda text: note(text, quiet=quiet),
         first_proofs=first_proofs,

@@ -12,7 +12,7 @@ import io
 import zipfile
 from pathlib import Path
 
-from quod.device.cuda.prebuilt import PACKAGE
+from quod.device.cache.prebuilt import PACKAGE
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o100644

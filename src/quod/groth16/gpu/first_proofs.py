@@ -7,6 +7,7 @@ curve nor different from one another, as only their number matters, and which ar
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -15,11 +16,14 @@ import numpy as np
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
 from quod.device.cuda.planning import GpuModel, PlannedKernel, PlanningDevice
+from quod.device.protocol import HostDevice
 from quod.device.runtime.timeline import Timeline
 from quod.field.array import Words
 from quod.formats import Zkey, coefficient_dtype
 from quod.frozen import frozen
 from quod.groth16.gpu.key import GpuKey
+from quod.groth16.warm_up import check_kernels
+from quod.msm.gpu.reduce.finish import combine_lines, weigh_lines
 from quod.ntt.tables import store_of
 
 NAMES = ("bn254", "bls12_381")
@@ -29,11 +33,30 @@ LOG2_DOMAINS = range(8, 23)
 
 # Every number of bits of a window, and so of each sorting kernel, occurs among these sizes.
 _VARIABLES = (0.7, 1.0)
-"""Numbers of variables to record, in shares of the domain."""
+"""Numbers of variables to record, in shares of the domain; of large domains the last one only."""
+
+_LARGE = 20
 
 _INFINITE_EVERY = 8
 """The distance of points at infinity among those of A and of B in a sparse key; with so many, MSMs
 omit them (see `KeyBases`)."""
+
+
+def host_kernels(device: HostDevice, curves: Sequence[str] = NAMES) -> list[PlannedKernel]:
+    """Return the kernels that first proofs on a GPU compile for the host, a device like `device`.
+
+    They finish the sums, multiply a few points, and verify the proof.
+    """
+    kernels = []
+    for curve in curves:
+        groups = GROUPS[f"{curve}.g1"], GROUPS[f"{curve}.g2"]
+        kernels += [
+            PlannedKernel(definition, device.lanes, {"group": group, "form": "weierstrass"})
+            for group in groups
+            for definition in (weigh_lines, combine_lines)
+        ]
+        kernels += [PlannedKernel(*kernel) for kernel in check_kernels(device, curve, groups)]
+    return kernels
 
 
 @frozen
@@ -64,6 +87,9 @@ def first_proof_kernels(
             for answer in (0, 1):
                 for kernel in _recorded(zkey, PlanningDevice(model, answer=answer)):
                     kernels[model.arch][_identity(kernel)] = kernel
+                # Keys in use form cycles, and hold gigabytes.
+                gc.collect()
+        del zkey
     return {
         arch: [by_identity[identity] for identity in sorted(by_identity)]
         for arch, by_identity in kernels.items()
@@ -79,7 +105,7 @@ def _identity(kernel: PlannedKernel) -> tuple[Any, ...]:
 def _shapes(curves: Sequence[str], log2_domains: Sequence[int]) -> Iterator[_Shape]:
     for curve in curves:
         for log2_domain in log2_domains:
-            for share in _VARIABLES:
+            for share in _VARIABLES if log2_domain < _LARGE else _VARIABLES[-1:]:
                 variables = int(share * (1 << log2_domain)) - 2
                 for sparse in (False, True):
                     yield _Shape(curve, log2_domain, variables, sparse)

@@ -1,11 +1,12 @@
-"""Kernels assembled ahead of time: the shipped folder of cubins, and its reader.
+"""Kernels compiled ahead of time: the shipped folder of machine code, and its reader.
 
-There is a folder for each architecture, with `manifest.json` and the cubins. A cubin is named after
-the SHA-256 of the PTX from which it was assembled. For kernels with setmaxnreg, which the linker
-that assembles cubins drops, the file is the PTX itself.
+There is a folder for each architecture of GPUs, and for each feature level of CPUs
+(`quod.device.cpu.levels`), with `manifest.json` and a file for each text: a cubin for PTX, a memory
+image for LLVM. It is named after the SHA-256 of the text. For kernels with setmaxnreg, which the
+linker that assembles cubins drops, the file is the PTX itself.
 
-An entry of the manifest is found by the digest of its PTX. Without tracing it is found by a key
-over everything that determines the PTX, including Quod's sources, so only if the sources are the
+An entry of the manifest is found by the digest of its text. Without tracing it is found by a key
+over everything that determines the text, including Quod's sources, so only if the sources are the
 same. An entry has a checksum and the digest of its code. If one of them does not match, the kernel
 is compiled instead, after a warning; if the manifest is malformed, all kernels are.
 
@@ -35,7 +36,7 @@ from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 from quod.private_folder import open_base, read_own
 
-FORMAT = "quod-kernels-1"
+FORMAT = "quod-kernels-2"
 MANIFEST = "manifest.json"
 VARIABLE = "QUOD_KERNELS"
 PACKAGE = "quod_kernels"
@@ -55,9 +56,9 @@ def prebuilt_key(
     return trace_key(definition, machine, static, FORMAT)
 
 
-def cubin_name(text_digest: str) -> str:
-    """Return the file name of the code assembled from the PTX with this digest."""
-    return f"{text_digest}.cubin"
+def code_name(facts: KernelFacts) -> str:
+    """Return the file name of a kernel's code."""
+    return f"{facts.digest}.{'cubin' if facts.offset is None else 'image'}"
 
 
 @frozen
@@ -90,8 +91,8 @@ class Entry:
             "text": facts.digest, "entry": facts.entry, "stored": list(facts.uses.stored),
             "atomic": list(facts.uses.atomic), "early": None if early is None else list(early),
             "shared_bytes": facts.shared_bytes,
-            "dynamic_shared_bytes": facts.dynamic_shared_bytes, "size": self.size,
-            "code": self.code_digest,
+            "dynamic_shared_bytes": facts.dynamic_shared_bytes, "offset": facts.offset,
+            "size": self.size, "code": self.code_digest,
         }  # fmt: skip
         return {**fields, "seal": _checksum(fields)}
 
@@ -103,12 +104,14 @@ class Entry:
             if document["seal"] != _checksum(row):
                 raise ValueError(f"an entry of {MANIFEST} does not match its checksum")
             if not _HEX.fullmatch(row["text"]):
-                raise ValueError(f"an entry of {MANIFEST} has no SHA-256 digest of its PTX")
+                raise ValueError(f"an entry of {MANIFEST} has no SHA-256 digest of its text")
             if not isinstance(row["trace"], str | None):
                 raise ValueError(f"an entry of {MANIFEST} has a trace key that is no text")
+            if not isinstance(row["offset"], int | None):
+                raise ValueError(f"an entry of {MANIFEST} has an offset that is no number")
             facts = KernelFacts(
                 uses_of(row), row["shared_bytes"], row["entry"], row["dynamic_shared_bytes"],
-                row["text"],
+                row["text"], row["offset"],
             )  # fmt: skip
             return cls(
                 row["kernel"],
@@ -140,10 +143,14 @@ class PrebuiltKernels:
     folder: the folder, or None for the installed package. It is read on the first use. A fault of
     the folder is reported once, by a `CacheWarning`. If there is no package, or it has no kernels
     for the architecture or was built from other sources, nothing is reported.
+    optional: nor is a named folder without kernels for the architecture reported.
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None, arch: str) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str] | None, arch: str, *, optional: bool = False
+    ) -> None:
         self._is_package = folder is None
+        self._is_optional = optional or self._is_package
         self.folder = None if folder is None else os.fspath(folder)
         self.arch = arch
         self._lock = threading.Lock()
@@ -165,11 +172,18 @@ class PrebuiltKernels:
         row = self._by_trace_key.get(prebuilt_key(definition, machine, static) or "")
         return None if row is None else self._compiled(row)
 
-    def code_of(self, text_digest: str) -> bytes | None:
-        """Return the code assembled from the PTX with this digest, or None."""
+    def has(
+        self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
+    ) -> bool:  # fmt: skip
+        """Report whether the manifest lists a kernel by its trace key."""
+        if not self._rows():
+            return False
+        return prebuilt_key(definition, machine, static) in self._by_trace_key
+
+    def find_text(self, text_digest: str) -> CompiledCode | None:
+        """Return the kernel that was compiled from the text with this digest, or None."""
         row = self._rows().get(text_digest)
-        compiled = None if row is None else self._compiled(row)
-        return None if compiled is None else compiled.code
+        return None if row is None else self._compiled(row)
 
     def warn(self, why: str, effect: str = "are compiled instead") -> None:
         """Warn, once, of the effect on the folder's kernels, with the reason."""
@@ -208,8 +222,10 @@ class PrebuiltKernels:
     def _read_manifest(self) -> list[Any]:
         if self._is_package:
             self.folder = _package_folder()
-            if self.folder is None or not os.path.isdir(os.path.join(self.folder, self.arch)):
-                return []
+        if self._is_optional and (
+            self.folder is None or not os.path.isdir(os.path.join(self.folder, self.arch))
+        ):
+            return []
         document = shallow_json.load(self._read(MANIFEST, _MAX_MANIFEST))
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise ValueError(f"{MANIFEST} does not have the format {FORMAT}")
@@ -221,7 +237,7 @@ class PrebuiltKernels:
         if document.get("sources") != sources.digest() and not self._is_package:
             self.warn(
                 f"Quod {document.get('quod')} built them from other sources",
-                "are used only where the PTX is the same",
+                "are used only where the text is the same",
             )
         return rows
 
@@ -229,7 +245,7 @@ class PrebuiltKernels:
         """Return an entry's code with its facts, or None if either is damaged."""
         try:
             entry = Entry.parse(row)
-            code = self._read(cubin_name(entry.facts.digest), _MAX_CODE)
+            code = self._read(code_name(entry.facts), _MAX_CODE)
             if len(code) != entry.size or _digest(code) != entry.code_digest:
                 raise ValueError(f"the code of {entry.kernel} is damaged")
         except (OSError, ValueError) as error:
