@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+import base64
+import csv
+import functools
 import hashlib
 import json
 import os
 import stat
+import subprocess
 import sys
+import zipfile
 from collections.abc import Iterator
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import quod
 from quod.catalogue import kernels
 from quod.cli import entry
 from quod.cli.kernel import build as kernel_build
@@ -22,8 +29,9 @@ from quod.codegen.ptx.assembler import AssemblerMissing, AssemblyError, assemble
 from quod.codegen.ptx.machine import architecture_name, ptx_machine
 from quod.device.cache import sources
 from quod.device.cache.compiled_code import text_digest
-from quod.device.cuda.prebuilt import Entry, PrebuiltKernels
+from quod.device.cache.prebuilt import Entry, PrebuiltKernels
 from quod.errors import InputError, KernelError, OutputError
+from quod.groth16.gpu import first_proofs
 from quod.kernel import U32, Builder, Pointer, kernel, registry
 from quod.kernel.examples import saxpy
 from quod.kernel.ir import types
@@ -83,7 +91,8 @@ def test_cubins_and_their_manifest(tmp_path: Path, capsys: pytest.CaptureFixture
         shipped = PrebuiltKernels(out, arch)
         taken = shipped.find_untraced(saxpy, ptx_machine(arch=arch), {})
         assert taken is not None
-        assert taken.code == code == shipped.code_of(taken.facts.digest)
+        assert taken == shipped.find_text(taken.facts.digest)
+        assert taken.code == code
         assert taken.facts.entry == "quod_saxpy"
         assert shipped.find_untraced(saxpy, ptx_machine(64, arch), {}) is None
     assert not [path for path in tmp_path.iterdir() if path.name not in ("kernels", "cache")]
@@ -101,8 +110,9 @@ def test_setmaxnreg_kernels_are_shipped_as_text(
     for arch, moves in (("sm_90a", True), ("sm_80", False)):
         machine = ptx_machine(384, arch)
         text = emitter.emit(in_roles.trace(machine), machine)
-        code = PrebuiltKernels(out, arch).code_of(text_digest(text))
-        assert code is not None
+        compiled = PrebuiltKernels(out, arch).find_text(text_digest(text))
+        assert compiled is not None
+        code = compiled.code
         assert (code == text.encode() + b"\0") == moves
         assert code.startswith(b"\x7fELF") != moves
 
@@ -225,3 +235,77 @@ def test_interrupt_leaves_no_output(
     with pytest.raises(wanted):
         kernel_build.build(tmp_path / "k", ["sm_80"], ["examples.saxpy"])
     assert [path.name for path in tmp_path.iterdir()] == ["cache"]
+
+
+def test_wheel_is_installed_and_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = [*BUILD, "--wheel", "--arch", "sm_80", "--kernel", "examples.saxpy"]
+    for name in ("dist", "again"):
+        (tmp_path / name).mkdir()
+        assert entry.run([*words, "-o", str(tmp_path / name)]) == 0
+    (wheel,) = (tmp_path / "dist").iterdir()
+    assert wheel.name == f"quod_kernels-{quod.__version__}-py3-none-any.whl"
+    assert wheel.read_bytes() == (tmp_path / "again" / wheel.name).read_bytes()
+    site = tmp_path / "site"
+    pip = [sys.executable, "-m", "pip", "install", "--no-index", "--no-deps", "--target"]
+    subprocess.run([*pip, str(site), str(wheel)], check=True, capture_output=True)
+    monkeypatch.syspath_prepend(str(site))
+    monkeypatch.delenv("QUOD_KERNELS", raising=False)
+    prebuilt = PrebuiltKernels.installed("sm_80")
+    code = prebuilt.find_untraced(saxpy, ptx_machine(arch="sm_80"), {})
+    assert code is not None
+    assert code.code[:4] == b"\x7fELF"
+    # The record of an installer's own files has the digests of all that the wheel has.
+    assert metadata.version("quod-kernels") == quod.__version__
+    files = metadata.files("quod-kernels")
+    assert files is not None
+    assert len([file for file in files if file.suffix == ".cubin"]) == 1
+
+
+def test_record_of_a_wheel(tmp_path: Path) -> None:
+    kernel_build.build(tmp_path, ["sm_80"], ["examples.saxpy"], as_wheel=True)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+        assert {entry.external_attr >> 16 for entry in archive.infolist()} == {0o100644}
+    (record,) = [name for name in contents if name.endswith(".dist-info/RECORD")]
+    rows = list(csv.reader(contents[record].decode().splitlines()))
+    assert [row[0] for row in rows] == list(contents)
+    for name, digest, size in rows:
+        if name == record:
+            assert (digest, size) == ("", "")
+        else:
+            expected = base64.urlsafe_b64encode(hashlib.sha256(contents[name]).digest())
+            assert digest == f"sha256={expected.decode().rstrip('=')}"
+            assert int(size) == len(contents[name])
+
+
+def test_existing_wheel_is_not_replaced(tmp_path: Path) -> None:
+    kernel_build.build(tmp_path, ["sm_80"], ["examples.saxpy"], as_wheel=True)
+    (wheel,) = tmp_path.glob("*.whl")
+    before = wheel.read_bytes()
+    with pytest.raises(OutputError, match=r"already exists; name another folder"):
+        kernel_build.build(tmp_path, ["sm_80"], ["examples.vector_add"], as_wheel=True)
+    assert wheel.read_bytes() == before
+    with pytest.raises(OutputError, match="could not be written"):
+        kernel_build.build(tmp_path / "none", ["sm_80"], ["examples.saxpy"], as_wheel=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cache", wheel.name]
+
+
+def test_kernels_of_first_proofs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = functools.partial(
+        first_proofs.first_proof_kernels, curves=["bn254"], log2_domains=range(8, 9)
+    )
+    monkeypatch.setattr(first_proofs, "first_proof_kernels", few)
+    monkeypatch.setattr(kernel_build, "assemble", lambda text, arch: (text.encode(), ""))
+    out = tmp_path / "k"
+    built = kernel_build.build(out, ["sm_90a", "sm_89"], ["examples.saxpy"], first_proofs=True)
+    assert not built.skipped
+    for arch, entries in built.made.items():
+        names = {entry.kernel for entry in entries}
+        assert {"examples.saxpy", "accumulate", "transform_tiles", "field_multiply"} <= names
+        assert len({entry.trace_key for entry in entries}) == len(entries)
+        digests = {entry.facts.digest for entry in entries}
+        assert len(list((out / arch).iterdir())) == len(digests) + 1
+    with pytest.raises(InputError, match=r"x86-64-v3 are built with --first-proofs only"):
+        kernel_build.build(tmp_path / "other", ["sm_80", "x86-64-v3"], ["examples.saxpy"])
+    with pytest.raises(InputError, match=r"not known for sm_87; take sm_80, sm_89, sm_90a"):
+        kernel_build.build(tmp_path / "other", ["sm_87"], [], first_proofs=True)

@@ -8,26 +8,20 @@ memory that is not there.
 
 from __future__ import annotations
 
-import weakref
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-import numpy as np
-
 from quod.codegen.pointers import PointerUses
-from quod.codegen.ptx.machine import ptx_machine
 from quod.codegen.wgsl.machine import WgslTarget
-from quod.device.cache.compiled_code import KernelFacts
-from quod.device.cuda.kernel import CudaKernel
-from quod.device.memory.budget import UNLIMITED, bytes_text, check_budget
-from quod.device.memory.buffer import Array, Buffer, Space, check_same_size
+from quod.device.cuda.planning import GpuModel, PlanningDevice, never
+from quod.device.memory.budget import bytes_text
+from quod.device.memory.buffer import Buffer, Space
 from quod.device.runtime.arguments import Argument
-from quod.device.runtime.kernel_table import CompiledKernel, KernelTable
+from quod.device.runtime.kernel_table import CompiledKernel
 from quod.device.runtime.launch_checks import check_groups
-from quod.device.runtime.recording import Recording
 from quod.device.runtime.staging import stage
 from quod.device.runtime.stream import IdleStream, RecordingStream
-from quod.device.runtime.timeline import Stage, Timeline
 from quod.device.webgpu import kernel as webgpu_kernel
 from quod.device.webgpu.compiler import KernelSource, PipelineCompiler
 from quod.device.webgpu.kernel import WebGpuKernel
@@ -35,138 +29,67 @@ from quod.device.webgpu.memory import Allocation
 from quod.errors import DeviceError
 from quod.kernel.builder.composites import split
 from quod.kernel.definition import KernelDefinition
-from quod.kernel.ir.types import PointerType
 from quod.kernel.machine import Machine
 
-_ALIGNMENT = 256
-
-
-@dataclass(frozen=True)
-class Profile:
-    """A GPU as plans see it; of WebGPU if it has no `arch`."""
-
-    name: str
-    memory_budget: int
-    resident_lanes: int
-    multiprocessors: int
-    arch: str = ""
-    lanes: int = 128
-    largest_workgroup: int = 1024
-
-
-H200 = Profile("H200", 129 << 30, 132 * 2048, 132, "sm_90a")
-RTX = Profile("RTX of 8 GB", 7 << 30, 24 * 1536, 24, "sm_89")
-PORTABLE = Profile("portable WebGPU", 4 << 30, 1 << 17, 128, lanes=64, largest_workgroup=256)
-SMALL_PORTABLE = Profile(
-    "small portable WebGPU", 1 << 30, 1 << 14, 16, lanes=64, largest_workgroup=256
-)
+H200 = GpuModel("H200", "sm_90a", 129 << 30, 132 * 2048, 132)
+RTX = GpuModel("RTX of 8 GB", "sm_89", 7 << 30, 24 * 1536, 24)
+# Without an architecture: of WebGPU.
+PORTABLE = GpuModel("portable WebGPU", "", 4 << 30, 1 << 17, 128)
+SMALL_PORTABLE = GpuModel("small portable WebGPU", "", 1 << 30, 1 << 14, 16)
 PROFILES = (H200, RTX, PORTABLE, SMALL_PORTABLE)
 
+_LARGEST_WORKGROUP = 1024
+_PORTABLE_WORKGROUP = 256
 
-_FEW_BYTES = 16
 
-
-class LayoutDevice:
+class LayoutDevice(PlanningDevice):
     """Takes recordings and runs none; `downloads` is the byte in all that comes back.
 
     But for a few words, which are ones: so a kernel says that it has run.
     """
 
-    host_memory = False
-    address_alignment = 16
-    limbs_are_open = False
+    kind = "layout"
 
-    def __init__(self, profile: Profile, *, downloads: int = 0) -> None:
+    def __init__(self, profile: GpuModel, *, downloads: int = 0) -> None:
+        super().__init__(profile, answer=downloads)
         self.profile = profile
         self._target = None if profile.arch else WgslTarget()
         self.name = f"a layout for {profile.name}"
-        self.kernel_type: type = CudaKernel if profile.arch else WebGpuKernel
-        self.kind = "layout"
-        self.strategy = "carry32" if profile.arch else "portable"
-        self.single_queue = not profile.arch
-        self.lanes = profile.lanes
-        self.memory_budget = profile.memory_budget
-        self.resident_lanes = profile.resident_lanes
-        self.multiprocessors = profile.multiprocessors
-        self.largest_buffer = self._target.limits.binding_bytes if self._target else UNLIMITED
+        if self._target:
+            self.kernel_type = WebGpuKernel
+            self.strategy = "portable"
+            self.single_queue = True
+            self.lanes = 64
+            self.largest_buffer = self._target.limits.binding_bytes
         self.space = Space(self.name)
-        self.downloads = downloads
-        self.in_use = 0
         self.launches = 0
-        self._next = 1 << 59
-        self._kernels: KernelTable[Any] = KernelTable()
 
     def machine(self, lanes: int) -> Machine:
         """Return the machine that kernels of so many lanes are traced for."""
-        if not 1 <= lanes <= self.profile.largest_workgroup:
+        if not 1 <= lanes <= (_PORTABLE_WORKGROUP if self._target else _LARGEST_WORKGROUP):
             raise DeviceError(f"{self.name} has no workgroups of {lanes} instances")
-        return (
-            self._target.machine(lanes) if self._target else ptx_machine(lanes, self.profile.arch)
-        )
+        return self._target.machine(lanes) if self._target else super().machine(lanes)
 
-    def compile(
-        self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
-    ) -> Any:
+    def untraced(
+        self, definition: KernelDefinition, lanes: int, static: Mapping[str, Any],
+        uses: PointerUses,
+    ) -> CompiledKernel:  # fmt: skip
         """The device's kernel object, which may store through any pointer."""
-        width = self.lanes if lanes is None else lanes
-        return self._kernels.get(
-            definition, width, static, lambda: self._kernel(definition, width, static)
-        )
-
-    def _kernel(self, definition: KernelDefinition, lanes: int, static: dict[str, Any]) -> Any:
-        machine = self.machine(lanes)
-        types = definition.parameters.values()
-        pointers = tuple(i for i, type_ in enumerate(types) if isinstance(type_, PointerType))
-        uses = PointerUses(pointers, pointers)
         if self._target is None:
-            facts = KernelFacts(uses, 0, definition.name)
-            return CudaKernel(definition, machine, static, facts, self.space, _never)
-        source = cast(KernelSource, _Source(definition, machine, static, uses))
+            return super().untraced(definition, lanes, static, uses)
+        source = cast(KernelSource, _Source(definition, self.machine(lanes), static, uses))
         compiler = cast(PipelineCompiler, _Compiler())
-        return WebGpuKernel(source, compiler, self._target.limits, self.space, _never)
+        return WebGpuKernel(source, compiler, self._target.limits, self.space, never)
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
         """Addresses and no memory; DeviceError beyond the budget, or what one buffer may have."""
         if self._target is not None and nbytes > self._target.limits.buffer_bytes:
             raise DeviceError(f"a buffer of {bytes_text(nbytes)} is too large for {self.name}")
-        size = -(-nbytes // _ALIGNMENT) * _ALIGNMENT
-        if nbytes < 0 or self.in_use + size > self.memory_budget:
-            raise DeviceError(
-                f"no memory for {bytes_text(nbytes)}: {bytes_text(self.in_use)} are in use"
-            )
-        allocation = Allocation(self._next, nbytes, None, size)
-        self._next += size + _ALIGNMENT
-        self.in_use += size
-        weakref.finalize(allocation, self._release, size)
-        return Buffer(allocation, allocation.address, nbytes, space=self.space)
+        return super().allocate(nbytes, zero=zero)
 
-    def _release(self, size: int) -> None:
-        self.in_use -= size
-
-    def pinned(self, nbytes: int) -> Array:
-        """Host memory as bytes."""
-        return np.zeros(nbytes, np.uint8)
-
-    def upload(self, array: Array, *, into: Buffer | None = None) -> Buffer:
-        """Memory for the data, which goes nowhere."""
-        source = Buffer.wrap(np.ascontiguousarray(array))
-        target = self.allocate(source.nbytes, zero=False) if into is None else into
-        check_same_size(source, target)
-        return target
-
-    def download(self, buffer: Buffer, array: Array) -> None:
-        """Fill with the same byte everywhere, and ones in a few words."""
-        check_same_size(buffer, Buffer.wrap(array))
-        if array.nbytes == _FEW_BYTES:
-            array.view(np.uint32).fill(1)
-        else:
-            array.view(np.uint8).fill(self.downloads)
-
-    def check_budget(
-        self, what: str, needed: int, *, fixed: int = 0, items: int = 0, unit: str = "items"
-    ) -> None:
-        """DeviceError if a plan needs more than the budget."""
-        check_budget(what, needed, self.memory_budget, fixed=fixed, items=items, unit=unit)
+    def allocation(self, address: int, nbytes: int, size: int) -> Any:
+        """Memory as WebGPU's kernels take it."""
+        return Allocation(address, nbytes, None, size)
 
     def launch(self, kernel: Any, groups: int, *arguments: Argument) -> None:
         """Binds the arguments, with arrays staged."""
@@ -186,18 +109,6 @@ class LayoutDevice:
     def stream(self, name: str = "stream") -> IdleStream:
         """A stream whose recordings check grids and copies as well."""
         return _Idle(cast(Any, self), name)
-
-    def submit(
-        self, recording: Recording, name: str, *, timeline: Timeline | None, parent: Stage | None
-    ) -> _Done:
-        """Nothing is done, at once."""
-        return _Done()
-
-    def run(self, *_: Any, **__: Any) -> None:
-        """Nothing is done."""
-
-    def close(self) -> None:
-        """There is nothing to give back."""
 
 
 class _Idle(IdleStream):
@@ -221,16 +132,6 @@ class _Recording(RecordingStream):
             raise DeviceError(f"{label} copies {target.nbytes} bytes, which are no whole words")
 
 
-class _Done:
-    is_done = True
-
-    def wait(self) -> None:
-        pass
-
-    def cancel(self) -> None:
-        pass
-
-
 @dataclass(frozen=True)
 class _Text:
     """Stands for a text that nobody needs."""
@@ -247,7 +148,7 @@ class _Source:
     """A kernel's source as `WebGpuKernel` takes it, with no text."""
 
     def __init__(
-        self, definition: KernelDefinition, machine: Machine, static: dict[str, Any],
+        self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
         uses: PointerUses,
     ) -> None:  # fmt: skip
         self.definition, self.machine, self.static = definition, machine, static
@@ -259,8 +160,4 @@ class _Source:
 
 class _Compiler:
     def begin(self, source: Any, module: Any) -> Any:
-        return _never
-
-
-def _never(*arguments: Any) -> Any:
-    raise AssertionError("a layout runs nothing")
+        return never

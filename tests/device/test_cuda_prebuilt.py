@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import io
 import json
 import os
 import re
+import sys
+import types
 import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +19,12 @@ import pytest
 
 import quod
 from quod.cli.kernel import build as kernel_build
+from quod.cli.kernel.wheel import wheel_of
 from quod.device.cache import sources
 from quod.device.cache.cache import CacheWarning, CompileCache
+from quod.device.cache.prebuilt import Entry, PrebuiltKernels, _checksum
 from quod.device.cuda import compiler as cuda_compiler
 from quod.device.cuda.device import CudaDevice
-from quod.device.cuda.prebuilt import Entry, PrebuiltKernels, _checksum
 from quod.kernel.examples import vector_add
 
 pytest.importorskip("cuda.bindings.driver", reason="needs the package cuda-bindings")
@@ -96,12 +102,81 @@ def test_the_folder_of_the_environment(
     assert assembled(*opened(None, tmp_path / "cache")) == 1
 
 
-def test_the_folder_in_the_package(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@pytest.fixture
+def package(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder of a wheel's package on the search path, installed with any umask and by links."""
+    content = wheel_of(folder, "1.2.3")
+    assert content == wheel_of(folder, "1.2.3")
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        archive.extractall(tmp_path / "site")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
     monkeypatch.delenv("QUOD_KERNELS", raising=False)
-    monkeypatch.setattr("quod.device.cuda.prebuilt._PACKAGE_FOLDER", folder)
+    package = tmp_path / "site" / "quod_kernels"
+    for path in (tmp_path / "site").rglob("*"):
+        path.chmod(0o775 if path.is_dir() else 0o664)
+    cubin = cubin_of(package)
+    cubin.rename(tmp_path / "stored")
+    cubin.symlink_to(tmp_path / "stored")
+    return package
+
+
+def test_installed_package_is_used_and_not_imported(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cuda_compiler, "emit", never)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert assembled(*opened(None, tmp_path / "cache")) == 0
+    assert "quod_kernels" not in sys.modules
+
+
+def test_stale_package_is_used_for_equal_texts_without_a_warning(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "digest", lambda: "other")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert assembled(*opened(None, tmp_path / "cache")) == 0
+        cubin_of(package).rename(package / ARCH / f"{'0' * 64}.cubin")
+        change_entry(manifest_of(package), text="0" * 64)
+        assert assembled(*opened(None, tmp_path / "other")) == 1
+
+
+def test_package_without_the_architecture_is_ignored(package: Path, tmp_path: Path) -> None:
+    (package / ARCH).rename(package / "sm_70")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert assembled(*opened(None, tmp_path / "cache")) == 1
+
+
+def test_the_environment_is_preferred_to_the_package(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUOD_KERNELS", str(tmp_path / "none"))
+    with pytest.warns(CacheWarning, match="No such file"):
+        assert assembled(*opened(None, tmp_path / "cache")) == 1
+
+
+def test_filled_cache_does_not_look_for_the_package(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (package / ARCH).rename(package / "later")
+    assert assembled(*opened(None, tmp_path / "cache")) == 1
+    (package / "later").rename(package / ARCH)
+    monkeypatch.setattr("quod.device.cache.prebuilt._package_folder", never)
     assert assembled(*opened(None, tmp_path / "cache")) == 0
+
+
+def test_module_in_the_place_of_the_package_is_ignored(
+    package: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package.rename(tmp_path / "away")
+    package.with_suffix(".py").write_text("raise AssertionError")
+    importlib.invalidate_caches()
+    assert assembled(*opened(None, tmp_path / "cache")) == 1
+    # A module that was put there without a specification.
+    monkeypatch.setitem(sys.modules, "quod_kernels", types.ModuleType("quod_kernels"))
+    assert assembled(*opened(None, tmp_path / "other")) == 1
 
 
 def test_warning_names_the_variable_only_if_it_is_set(
@@ -112,16 +187,15 @@ def test_warning_names_the_variable_only_if_it_is_set(
     with pytest.warns(CacheWarning, match=r"`quod kernel build`, or unset QUOD_KERNELS$"):
         assert assembled(*opened(None, tmp_path / "cache")) == 1
     monkeypatch.delenv("QUOD_KERNELS")
-    monkeypatch.setattr("quod.device.cuda.prebuilt._PACKAGE_FOLDER", folder)
     with pytest.warns(CacheWarning, match=r"`quod kernel build`$"):
-        assert assembled(*opened(None, tmp_path / "other")) == 1
+        assert assembled(*opened(folder, tmp_path / "other")) == 1
 
 
 def test_prebuilt_kernel_with_equal_text_is_used(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sources, "digest", lambda: "other")
-    message = rf"are used only where the PTX is the same: Quod {re.escape(quod.__version__)} built"
+    message = rf"are used only where the text is the same: Quod {re.escape(quod.__version__)} built"
     with pytest.warns(CacheWarning, match=message):
         assert assembled(*opened(folder, tmp_path / "cache")) == 0
     # It is in the cache now, and need not be traced.
@@ -170,6 +244,12 @@ DAMAGES: dict[str, Any] = {
     "another format": lambda folder: change(manifest_of(folder), format="quod-kernels-0"),
     "another architecture": lambda folder: change(manifest_of(folder), arch="sm_80"),
     "no entries": lambda folder: change(manifest_of(folder), kernels={}),
+    "an entry with another checksum": lambda folder: change(
+        manifest_of(folder),
+        kernels=[
+            entry | {"size": 1} for entry in json.loads(manifest_of(folder).read_text())["kernels"]
+        ],
+    ),
     "an entry that is none": lambda folder: change(manifest_of(folder), kernels=[3]),
     "an empty entry": lambda folder: change(manifest_of(folder), kernels=[{}]),
     "a trace key that is a list": lambda folder: change_entry(manifest_of(folder), trace=[1]),
@@ -191,6 +271,21 @@ def test_damaged_prebuilt_kernels_are_compiled(folder: Path, tmp_path: Path, dam
     with pytest.warns(CacheWarning, match=r"kernels for sm_90a in .* are compiled instead") as told:
         assert assembled(*opened(folder, tmp_path / "cache")) == 1
     assert len(told) == 1
+
+
+PACKAGE_DAMAGES = [
+    "a bit of the code", "empty code", "no code", "half a manifest", "no manifest", "nested",
+    "an entry with another checksum", "an empty entry", "another architecture", "another format",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", PACKAGE_DAMAGES)
+def test_damaged_package_is_reported(package: Path, tmp_path: Path, damage: str) -> None:
+    DAMAGES[damage](package)
+    advice = r"are compiled instead.*install the package quod-kernels again$"
+    with pytest.warns(CacheWarning, match=advice) as reports:
+        assert assembled(*opened(None, tmp_path / "cache")) == 1
+    assert len(reports) == 1
 
 
 @pytest.mark.parametrize("folder_of", [".", "kernels"])

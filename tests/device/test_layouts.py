@@ -16,6 +16,7 @@ import pytest
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
+from quod.device.cuda.planning import GpuModel
 from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError, InputError
 from quod.formats import Zkey, coefficient_dtype
@@ -31,7 +32,7 @@ from quod.msm.scalars import SCALAR_BYTES
 from quod.ntt import NttPlan
 from quod.ntt.ordering import Ordering
 from quod.ntt.tables import store_of
-from tests.device.layouts import H200, PORTABLE, PROFILES, LayoutDevice, Profile
+from tests.device.layouts import H200, PORTABLE, PROFILES, LayoutDevice
 from tests.support.thorough import one_and_others
 
 SEED = int(os.environ.get("QUOD_TEST_LAYOUTS_SEED", "1"))
@@ -238,7 +239,7 @@ def every_form(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
     ids=["H200", "portable"],
 )
-def test_previously_rejected_sizes_are_laid_out(profile: Profile, name: str, count: int) -> None:
+def test_previously_rejected_sizes_are_laid_out(profile: GpuModel, name: str, count: int) -> None:
     device, group = LayoutDevice(profile), GROUPS[name]
     GpuEngine(device, group, points_of(group, count), MsmOptions()).session(count, 1, None)
 
@@ -246,7 +247,7 @@ def test_previously_rejected_sizes_are_laid_out(profile: Profile, name: str, cou
 @pytest.mark.crossed("kind", "profile")
 @pytest.mark.parametrize("profile", PROFILES, ids=lambda profile: profile.name)
 @pytest.mark.parametrize("kind", KINDS)
-def test_every_size_is_laid_out(kind: str, profile: Profile) -> None:
+def test_every_size_is_laid_out(kind: str, profile: GpuModel) -> None:
     lay_out, share = KINDS[kind]
     refused, cases = 0, max(1, round(CASES * share / len(PROFILES)))
     launches = 0
@@ -269,7 +270,7 @@ def test_every_size_is_laid_out(kind: str, profile: Profile) -> None:
 @pytest.mark.parametrize(
     "profile", one_and_others(PROFILES, PROFILES[3:]), ids=lambda profile: profile.name
 )
-def test_every_array_of_a_workspace_is_whole_words(profile: Profile) -> None:
+def test_every_array_of_a_workspace_is_whole_words(profile: GpuModel) -> None:
     """Thousands of counts, which is quick where the digits are chosen before."""
     rng = random.Random(f"{SEED} {profile.name}")
     device: Any = LayoutDevice(profile)

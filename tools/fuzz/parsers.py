@@ -25,7 +25,7 @@ from quod.curve.encoding import points as encoding
 from quod.curve.named import CURVES
 from quod.device.cache.cache import CompileCache, key_of
 from quod.device.cache.compiled_code import CompiledCode, KernelFacts
-from quod.device.cuda.prebuilt import Entry
+from quod.device.cache.prebuilt import Entry
 from quod.device.webgpu.compiler import KernelText
 from quod.errors import QuodError
 from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers

@@ -6,12 +6,15 @@ them last.
 
 from __future__ import annotations
 
+from typing import Any
+
 from quod.curve.group import Group
 from quod.curve.pairing.products import final_kernel, miller_kernel
 from quod.curve.weierstrass.membership import curve_check
 from quod.curve.weierstrass.point_kernels import curve_multiply, curve_normalise
 from quod.device.protocol import HostDevice, lanes_for
 from quod.device.runtime.background import Background
+from quod.kernel.definition import KernelDefinition
 
 _THREADS = 2
 # The number of pairs that depend only on A and B, which are verified first.
@@ -27,16 +30,31 @@ def compile_checks(device: HostDevice, curve: str, groups: tuple[Group, Group]) 
     """
     if device.threads == 1:
         return
-    g1, g2 = groups
-    scalar_words, few = g1.scalars.bytes // 8, lanes_for(device, _POINTS)
+    kernels = check_kernels(device, curve, groups)
     # Only proofs have multiples in G2, and all kernels of a proof are compiled together. To look
     # for each of them would delay the sums of a proof that finds all.
-    if device.has(curve_multiply, lanes=few, group=g2, scalar_words=scalar_words):
+    definition, lanes, static = next(kernel for kernel in kernels if kernel[0] is curve_multiply)
+    if device.has(definition, lanes=lanes, **static):
         return
+    background = Background("quod-ahead", _THREADS)
+    for definition, lanes, static in kernels:
+        if not device.has(definition, lanes=lanes, **static):
+            background.begin(
+                lambda definition=definition, lanes=lanes, static=static: device.compile(  # type: ignore[misc]
+                    definition, lanes=lanes, **static
+                )
+            )
+
+
+def check_kernels(
+    device: HostDevice, curve: str, groups: tuple[Group, Group]
+) -> list[tuple[KernelDefinition, int, dict[str, Any]]]:
+    """Return the kernels of a self-check with lanes and static arguments, the largest first."""
+    g1, g2 = groups
+    scalar_words, few = g1.scalars.bytes // 8, lanes_for(device, _POINTS)
     loops, loop_lanes, _ = miller_kernel(device, _PAIRS)
     final, final_lanes = final_kernel(device)
-    background = Background("quod-ahead", _THREADS)
-    for definition, lanes, static in (
+    return [
         (loops, loop_lanes, {"curve": curve}),
         (final, final_lanes, {"curve": curve}),
         (curve_multiply, few, {"group": g2, "scalar_words": scalar_words}),
@@ -44,10 +62,4 @@ def compile_checks(device: HostDevice, curve: str, groups: tuple[Group, Group]) 
         (curve_normalise, few, {"group": g2}),
         (curve_multiply, few, {"group": g1, "scalar_words": scalar_words}),
         (curve_normalise, few, {"group": g1}),
-    ):
-        if not device.has(definition, lanes=lanes, **static):
-            background.begin(
-                lambda definition=definition, lanes=lanes, static=static: device.compile(  # type: ignore[misc]
-                    definition, lanes=lanes, **static
-                )
-            )
+    ]

@@ -1,33 +1,42 @@
-"""The implementation of `quod kernel build`: registered kernels to a folder of cubins."""
+"""The implementation of `quod kernel build`: kernels to a folder of cubins, or to a wheel of it."""
 
 from __future__ import annotations
 
 import fnmatch
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+import quod
 from quod.catalogue import find, kernels
 from quod.cli.display.terminal import show, show_json, show_table
+from quod.cli.kernel.wheel import wheel_name, wheel_of
 from quod.codegen.ptx.assembler import assemble, assembler_version
 from quod.codegen.ptx.machine import DEFAULT_WORKGROUP_SIZE, architecture, ptx_machine
-from quod.codegen.ptx.module import PtxModule
 from quod.codegen.targets import is_written_for
 from quod.device.cache.cache import CompileCache, key_of
-from quod.device.cache.compiled_code import KernelFacts
+from quod.device.cache.compiled_code import CompiledCode
+from quod.device.cache.prebuilt import MANIFEST, Entry, code_name, manifest, prebuilt_key
+from quod.device.cpu.levels import LEVELS, Level, LevelText
+from quod.device.cpu.processor import host_processor, toolchain
 from quod.device.cuda.compiler import emit, facts_of
-from quod.device.cuda.prebuilt import MANIFEST, Entry, cubin_name, manifest, prebuilt_key
 from quod.device.host import usable_threads
 from quod.errors import InputError, KernelError, OutputError
-from quod.formats.output import advice_on, flush_directory
+from quod.formats.output import advice_on, flush_directory, write_atomically
 from quod.frozen import frozen
+from quod.kernel.definition import KernelDefinition
 from quod.kernel.registry import RegisteredKernel
 
 ARCHITECTURES = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 """The default architectures by the names that devices request: GPUs since 2020."""
+
+_MAX_PENDING = 32
+"""Kernels that are traced and not yet written."""
 
 
 @frozen
@@ -49,15 +58,37 @@ class Built:
 
 
 @frozen
+class _Wanted:
+    """A kernel to build: its workgroup size, None for the default, and its architectures.
+
+    may_fail: leave the kernel out if no architecture can trace it.
+    """
+
+    name: str
+    definition: KernelDefinition
+    static: Mapping[str, Any]
+    lanes: int | None
+    architectures: tuple[str, ...]
+    may_fail: bool = False
+
+
+@frozen
 class _Task:
-    entry_of: Callable[[bytes], Entry]
-    module: PtxModule
-    facts: KernelFacts
+    """A kernel to compile for an architecture.
+
+    digest: of its text. Code for this digest is compiled once.
+    compile: returns packed code, without facts for a GPU.
+    """
+
+    digest: str
+    entry_of: Callable[[bytes], tuple[Entry, bytes]]
+    compile: Callable[[], bytes]
 
 
 def build(
     out: Path, architectures: Sequence[str], patterns: Sequence[str],
-    follow: Callable[[str], None] = lambda text: None,
+    follow: Callable[[str], None] = lambda text: None, *, first_proofs: bool = False,
+    as_wheel: bool = False,
 ) -> Built:  # fmt: skip
     """Build the kernels that match a pattern into a new folder.
 
@@ -65,44 +96,126 @@ def build(
     and ``?`` any character. The folder is created completely or not at all, and not if no kernel
     was built.
     follow: called for each kernel.
+    first_proofs: build the kernels of first Groth16 proofs on usual GPUs, and others only if they
+        match a pattern.
+    as_wheel: `out` is a folder that exists, for the wheel, which must not exist.
     Raises InputError for an unknown architecture or kernel, `AssemblerMissing`, and OutputError.
     """
-    for arch in architectures:
+    names = tuple(dict.fromkeys(architectures))
+    gpus = tuple(name for name in names if name not in LEVELS)
+    for arch in gpus:
         architecture(arch)
-    toolchain, cache = assembler_version(), CompileCache()
-    matching_kernels = [find(name) for name in matching(patterns)]
-    built = Built(toolchain, {arch: [] for arch in dict.fromkeys(architectures)}, [])
-    with _new_folder(out) as folder, ThreadPoolExecutor(usable_threads()) as pool:
-        for arch in built.made:
-            os.mkdir(folder / arch, 0o755)
-        for number, kernel in enumerate(matching_kernels, 1):
-            follow(f"{number} of {len(matching_kernels)}: {kernel.name}")
-            tasks = {arch: _trace_for(kernel, arch) for arch in built.made}
-            if _is_for_cpus_only(kernel, tasks.values()):
-                if patterns:
-                    reason = "is for CPUs only"
-                    built.skipped.extend(Skipped(kernel.name, arch, reason) for arch in tasks)
-                continue
-            codes = pool.map(
-                lambda task, arch: _assemble_task(task, arch, toolchain, cache),
-                tasks.values(),
-                tasks,
-            )
-            for (arch, task), code in zip(tasks.items(), codes, strict=True):
-                if isinstance(task, _Task) and isinstance(code, bytes):
-                    built.made[arch].append(task.entry_of(code))
-                    _write(folder / arch / cubin_name(task.facts.digest), code)
-                else:
-                    built.skipped.append(Skipped(kernel.name, arch, str(code)))
-        for arch, entries in built.made.items():
-            if entries:
-                _write(folder / arch / MANIFEST, manifest(arch, toolchain, entries))
-            else:
-                os.rmdir(folder / arch)
-        if not any(built.made.values()):
-            skipped = built.skipped[0]
-            raise KernelError(f"no kernel was built: {skipped.kernel}: {skipped.reason}")
+    if len(gpus) < len(names) and not first_proofs:
+        raise InputError(f"kernels for {names[-1]} are built with --first-proofs only")
+    assembler, wheel = assembler_version(), out / wheel_name(quod.__version__)
+    registered = [find(name) for name in matching(patterns)] if patterns or not first_proofs else []
+    if as_wheel and os.path.lexists(wheel):
+        raise OutputError(f"{wheel}: already exists; name another folder, or remove this file")
+    wanted = [
+        _Wanted(kernel.name, kernel.definition, kernel.static, None, gpus, not patterns)
+        for kernel in registered
+    ]
+    if first_proofs:
+        wanted += _first_proofs(names, follow)
+    built = Built(assembler, {arch: [] for arch in names}, [])
+    with (
+        _new_folder(out / f".{wheel.stem}" if as_wheel else out, keep=not as_wheel) as folder,
+        ThreadPoolExecutor(usable_threads()) as pool,
+    ):
+        _assemble_all(wanted, built, folder, pool, follow)
+        if as_wheel:
+            write_atomically(wheel, wheel_of(folder, quod.__version__), replace=False)
     return built
+
+
+def default_architectures(*, first_proofs: bool) -> tuple[str, ...]:
+    """Return the default architectures of GPUs and, for first proofs, the levels of CPUs."""
+    return ARCHITECTURES + (tuple(LEVELS) if first_proofs else ())
+
+
+def _first_proofs(architectures: Sequence[str], follow: Callable[[str], None]) -> list[_Wanted]:
+    """List the kernels of first proofs; raises InputError for an architecture without a model."""
+    # Imported here, as only this set needs the prover.
+    from quod.device.cpu.level_device import LevelDevice
+    from quod.device.cuda.planning import MODELS
+    from quod.groth16.gpu.first_proofs import first_proof_kernels, host_kernels
+
+    if unplanned := set(architectures) - {model.arch for model in MODELS} - set(LEVELS):
+        raise InputError(
+            f"the kernels of first proofs are not known for {min(unplanned)}; take "
+            f"{', '.join(dict.fromkeys(model.arch for model in MODELS))}"
+        )
+    models = [model for model in MODELS if model.arch in architectures]
+    wanted: dict[Hashable, _Wanted] = {}
+    by_arch = first_proof_kernels(models, follow=follow) if models else {}
+    for name in architectures:
+        if name in LEVELS:
+            by_arch[name] = host_kernels(LevelDevice(LEVELS[name]))
+    for arch, kernels_of_arch in by_arch.items():
+        for kernel in kernels_of_arch:
+            identity = (kernel.definition, kernel.lanes, tuple(sorted(kernel.static.items())))
+            earlier = wanted.get(identity)
+            wanted[identity] = _Wanted(
+                kernel.definition.name, kernel.definition, kernel.static, kernel.lanes,
+                (*earlier.architectures, arch) if earlier else (arch,),
+            )  # fmt: skip
+    return list(wanted.values())
+
+
+def _assemble_all(
+    wanted: Sequence[_Wanted], built: Built, folder: Path, pool: ThreadPoolExecutor,
+    follow: Callable[[str], None],
+) -> None:  # fmt: skip
+    """Trace all kernels, assemble their texts, and write the code and the manifests.
+
+    Kernels are traced here while the pool assembles earlier ones: nvJitLink releases the
+    interpreter's lock. A text is assembled once.
+    """
+    cache = CompileCache()
+    for arch in built.made:
+        os.mkdir(folder / arch, 0o755)
+    codes: dict[tuple[str, str], Future[bytes | KernelError]] = {}
+    pending: deque[tuple[_Wanted, dict[str, _Task | KernelError]]] = deque()
+
+    def finish(kernel: _Wanted, tasks: Mapping[str, _Task | KernelError]) -> None:
+        for arch, task in tasks.items():
+            if isinstance(task, KernelError):
+                built.skipped.append(Skipped(kernel.name, arch, str(task)))
+                continue
+            compiled = codes[arch, task.digest].result()
+            if isinstance(compiled, KernelError):
+                built.skipped.append(Skipped(kernel.name, arch, str(compiled)))
+                continue
+            entry, code = task.entry_of(compiled)
+            built.made[arch].append(entry)
+            _write(folder / arch / code_name(entry.facts), code)
+
+    for number, kernel in enumerate(wanted, 1):
+        follow(f"{number} of {len(wanted)}: {kernel.name}")
+        tasks = {arch: _task_for(kernel, arch, cache) for arch in kernel.architectures}
+        if _is_for_cpus_only(kernel, tasks.values()):
+            if not kernel.may_fail:
+                reason = "is for CPUs only"
+                built.skipped.extend(Skipped(kernel.name, arch, reason) for arch in tasks)
+            continue
+        for arch, task in tasks.items():
+            if isinstance(task, _Task) and (arch, task.digest) not in codes:
+                codes[arch, task.digest] = pool.submit(_result_of, task)
+        pending.append((kernel, tasks))
+        # Texts of tasks that wait take memory.
+        while len(pending) > _MAX_PENDING:
+            finish(*pending.popleft())
+    while pending:
+        finish(*pending.popleft())
+    for arch, entries in built.made.items():
+        if entries:
+            tools = f"LLVM {host_processor().llvm}" if arch in LEVELS else built.toolchain
+            _write(folder / arch / MANIFEST, manifest(arch, tools, entries))
+        else:
+            os.rmdir(folder / arch)
+    if not any(built.made.values()):
+        skipped = built.skipped[0]
+        raise KernelError(f"no kernel was built: {skipped.kernel}: {skipped.reason}")
 
 
 def matching(patterns: Sequence[str]) -> list[str]:
@@ -122,47 +235,84 @@ def matching(patterns: Sequence[str]) -> list[str]:
     return [name for name in names if name in matches]
 
 
-def _trace_for(kernel: RegisteredKernel, arch: str) -> _Task | KernelError:
-    size = kernel.definition.workgroup or DEFAULT_WORKGROUP_SIZE
-    machine = ptx_machine(size, arch)
+def _task_for(kernel: _Wanted, arch: str, cache: CompileCache) -> _Task | KernelError:
     try:
-        traced, module = emit(kernel.definition, machine, kernel.static)
+        if arch in LEVELS:
+            return _host_task(kernel, LEVELS[arch], cache)
+        return _gpu_task(kernel, arch, cache)
     except KernelError as error:
         return error
+
+
+def _gpu_task(kernel: _Wanted, arch: str, cache: CompileCache) -> _Task:
+    size = kernel.lanes or kernel.definition.workgroup or DEFAULT_WORKGROUP_SIZE
+    machine = ptx_machine(size, arch)
+    traced, module = emit(kernel.definition, machine, kernel.static)
     facts = facts_of(traced, module)
     trace_key = prebuilt_key(kernel.definition, machine, kernel.static)
-    return _Task(lambda code: Entry.of(kernel.name, size, trace_key, facts, code), module, facts)
+
+    def compile() -> bytes:
+        code, _ = assemble(module.text, arch)
+        # The linker drops such instructions, so the driver must compile the text.
+        return module.text.encode() + b"\0" if module.moves_registers else code
+
+    return _Task(
+        facts.digest,
+        lambda code: (Entry.of(kernel.name, size, trace_key, facts, code), code),
+        _cached(cache, key_of("cubin", module.text, assembler_version(), arch), compile),
+    )
 
 
-def _is_for_cpus_only(kernel: RegisteredKernel, tasks: Iterable[_Task | KernelError]) -> bool:
+def _host_task(kernel: _Wanted, level: Level, cache: CompileCache) -> _Task:
+    assert kernel.lanes is not None
+    lanes, machine = kernel.lanes, level.machine(kernel.lanes)
+    trace_key = prebuilt_key(kernel.definition, machine, kernel.static)
+    text = LevelText(level, kernel.definition, machine, kernel.static)
+
+    def entry_of(packed: bytes) -> tuple[Entry, bytes]:
+        compiled = CompiledCode.unpack(packed)
+        return (
+            Entry.of(kernel.name, lanes, trace_key, compiled.facts, compiled.code), compiled.code
+        )  # fmt: skip
+
+    key = key_of("level", text.text, level.name, toolchain())
+    return _Task(text.digest, entry_of, _cached(cache, key, lambda: text.compile().pack()))
+
+
+def _cached(cache: CompileCache, key: str, compile: Callable[[], bytes]) -> Callable[[], bytes]:
+    """Return a function that compiles through the cache, so that a build can resume."""
+
+    def cached() -> bytes:
+        code = cache.get(key)
+        if code is None:
+            code = compile()
+            cache.put(key, code)
+        return code
+
+    return cached
+
+
+def _result_of(task: _Task) -> bytes | KernelError:
+    try:
+        return task.compile()
+    except KernelError as error:
+        return error
+
+
+def _is_for_cpus_only(kernel: _Wanted, tasks: Iterable[_Task | KernelError]) -> bool:
     """Report whether a kernel is for CPUs alone: no architecture traces it, nor is it for PTX."""
-    is_untraceable = all(isinstance(task, KernelError) for task in tasks)
-    return is_untraceable and not is_written_for(kernel, "ptx")
-
-
-def _assemble_task(
-    task: _Task | KernelError, arch: str, toolchain: str, cache: CompileCache
-) -> bytes | KernelError:
-    """Return the cubin; the cache lets an interrupted build resume."""
-    if not isinstance(task, _Task):
-        return task
-    key = key_of("cubin", task.module.text, toolchain, arch)
-    code = cache.get(key)
-    if code is None:
-        try:
-            code, _ = assemble(task.module.text, arch)
-            if task.module.moves_registers:
-                # The linker drops such instructions, so the driver must compile the text.
-                code = task.module.text.encode() + b"\0"
-        except KernelError as error:
-            return error
-        cache.put(key, code)
-    return code
+    if not all(isinstance(task, KernelError) for task in tasks):
+        return False
+    registered = RegisteredKernel(kernel.name, kernel.definition, kernel.static)
+    return not is_written_for(registered, "ptx")
 
 
 @contextmanager
-def _new_folder(out: Path) -> Iterator[Path]:
-    """Yield a temporary folder that is renamed to `out`, or removed after a failure."""
+def _new_folder(out: Path, *, keep: bool) -> Iterator[Path]:
+    """Yield a temporary folder next to `out`, which is removed at the end.
+
+    keep: rename the folder to `out` instead, unless there was an error.
+    """
     if os.path.lexists(out):
         raise OutputError(f"{out}: already exists; name a new folder, or remove this one")
     folder = out.parent / f".quod-{os.urandom(8).hex()}.tmp"
@@ -170,8 +320,9 @@ def _new_folder(out: Path) -> Iterator[Path]:
         # Devices accept code only from folders that others cannot write.
         os.mkdir(folder, 0o755)
         yield folder
-        os.rename(folder, out)
-        flush_directory(str(out.parent))
+        if keep:
+            os.rename(folder, out)
+            flush_directory(str(out.parent))
     except OSError as error:
         raise OutputError(
             f"{out}: could not be written ({error.strerror or error}); {advice_on(error)}"

@@ -111,7 +111,8 @@ def build(
             "--arch",
             metavar="NAME",
             help="NVIDIA architecture; may be repeated. Default: sm_80, sm_89, sm_90a, sm_100a "
-            "and sm_120a.",
+            "and sm_120a; with --first-proofs also x86-64-v4-ifma and x86-64-v3, the levels of "
+            "CPUs for the host's part of a proof.",
         ),
     ] = None,
     patterns: Annotated[
@@ -123,22 +124,37 @@ def build(
             "except kernels for CPUs only.",
         ),
     ] = None,
+    first_proofs: Annotated[
+        bool,
+        Option(
+            "--first-proofs",
+            help="Build the kernels of a first Groth16 proof over BN254 or BLS12-381, with those "
+            "that match a PATTERN.",
+        ),
+    ] = False,
+    wheel: Annotated[
+        bool,
+        Option("--wheel", help="Write the wheel quod_kernels into FOLDER, which must exist."),
+    ] = False,
     as_json: AsJson = False,
     quiet: Quiet = False,
 ) -> None:
     """Assemble kernels ahead of time, for GPUs that this machine lacks.
 
-    Devices load the code from the folder that QUOD_KERNELS names. Kernels that cannot be built
-    for an architecture are listed with the reason, and the exit code is 8. The command needs
-    the extra `build` and no GPU.
+    Devices load the code from the folder that QUOD_KERNELS names, or else from the installed
+    package quod-kernels, which `--wheel` makes. Kernels that cannot be built for an architecture
+    are listed with the reason, and the exit code is 8. The command needs the extra `build` and no
+    GPU.
     """
     from quod.cli.kernel import build as kernel_build
 
     built = kernel_build.build(
         out,
-        architectures or kernel_build.ARCHITECTURES,
+        architectures or kernel_build.default_architectures(first_proofs=first_proofs),
         patterns or [],
         lambda text: note(text, quiet=quiet),
+        first_proofs=first_proofs,
+        as_wheel=wheel,
     )
     if as_json:
         kernel_build.as_json(built)

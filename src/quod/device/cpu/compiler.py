@@ -15,12 +15,10 @@ from contextlib import contextmanager
 from itertools import compress
 from typing import Any
 
-from quod.codegen.pointers import pointer_uses
 from quod.device.cache.cache import CompileCache, key_of
 from quod.device.cache.compilations import compilations
 from quod.device.cache.compiled_code import (
     CompiledCode,
-    KernelFacts,
     look_up,
     remember,
     text_digest,
@@ -36,7 +34,6 @@ from quod.device.runtime.arguments import Argument, Signature, Slots
 from quod.errors import KernelError
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir.nodes import Kernel
-from quod.kernel.ir.types import PointerType
 from quod.kernel.machine import Machine
 
 SizeClass = tuple[int, ...]
@@ -119,7 +116,14 @@ class KernelText:
 
     def compile(self, cache: CompileCache | None = None) -> CompiledCode:
         """Compile the text. If LLVM refuses it, keep it in `cache` and raise KernelError."""
+        # Imported here, as a process that finds its code in the cache looks for no other.
+        from quod.device.cpu.levels import facts_of, prebuilt_kernels
+
         kernel = self._kernel
+        prebuilt = prebuilt_kernels()
+        shipped = None if prebuilt is None else prebuilt.find_text(text_digest(self._text))
+        if shipped is not None:
+            return shipped
         try:
             code = llvm_jit.compile_to_object(self._text, quick=self._quick)
         except KernelError as error:
@@ -131,22 +135,8 @@ class KernelText:
             ) from error
         # Arranged once: in Python this takes as long as all else that loads a kernel.
         native = arrange(code, kernel.name)
-        facts = KernelFacts(
-            pointer_uses(kernel), _stack_bytes(kernel), kernel.name,
-            digest=text_digest(self._text), offset=None if native is None else native.entry,
-        )  # fmt: skip
+        facts = facts_of(kernel, self._text, None if native is None else native.entry)
         return CompiledCode(facts, code if native is None else native.image)
-
-
-def _stack_bytes(kernel: Kernel) -> int:
-    """Return the bytes of the arrays of a workgroup and its instances."""
-    private = 0
-    for op in kernel.block.ops:
-        if op.definition.declares == "private":
-            pointer = op.results[0].type
-            assert isinstance(pointer, PointerType)
-            private += pointer.element.bytes * int(op.attributes["count"])
-    return kernel.shared_bytes + private * kernel.workgroup_size
 
 
 _busy: list[None] = []
@@ -204,25 +194,37 @@ def _compiles_quickly(
 def is_known(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], cache: CompileCache
 ) -> bool:
-    """Return whether the cache has the code of a kernel."""
+    """Return whether the cache or the installed kernels have the code of a kernel."""
     traces = (
         trace_key(definition, machine, static, toolchain(quick=quick))
         for quick in ((False, True) if _quick else (False,))
     )
-    return any(trace is not None and cache.get(trace) is not None for trace in traces)
+    if any(trace is not None and cache.get(trace) is not None for trace in traces):
+        return True
+    from quod.device.cpu.levels import prebuilt_kernels
+
+    prebuilt = prebuilt_kernels()
+    return prebuilt is not None and prebuilt.has(definition, machine, static)
 
 
 def build(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
     cache: CompileCache, threads: int = 1,
 ) -> CpuKernel:  # fmt: skip
-    """Load the kernel from the cache or compile it; raises KernelError if it is invalid.
+    """Load the kernel from the cache or the installed kernels, or compile it.
 
+    Raises KernelError if it is invalid.
     threads: number of Quod's own kernels that may be compiled at a time.
     """
     trace = trace_key(definition, machine, static, toolchain())
     cached_code = look_up(cache, trace)
     if cached_code is not None and (kernel := _load(definition, machine, static, cached_code)):
+        return kernel
+    from quod.device.cpu.levels import prebuilt_kernels
+
+    prebuilt = prebuilt_kernels()
+    shipped = None if prebuilt is None else prebuilt.find_untraced(definition, machine, static)
+    if shipped is not None and (kernel := _make(definition, machine, static, shipped)):
         return kernel
     quick = trace is not None and _compiles_quickly(definition, machine, static)
     if quick:
@@ -296,8 +298,19 @@ def _load(
     """Make a kernel from a cache entry; None if its code cannot be linked and must be rebuilt."""
     try:
         compiled = CompiledCode.unpack(stored)
+    except (ValueError, KeyError, struct.error):
+        return None
+    return _make(definition, machine, static, compiled)
+
+
+def _make(
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
+    compiled: CompiledCode,
+) -> CpuKernel | None:  # fmt: skip
+    """Make a kernel of compiled code; None if it cannot be linked."""
+    try:
         code = _loaded(compiled)
-    except (KernelError, ValueError, KeyError, struct.error):
+    except (KernelError, ValueError):
         return None
     return CpuKernel(definition, machine, static, compiled, code)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import math
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +12,7 @@ from quod.device import host
 from quod.device.cache.cache import CompileCache
 from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu.compiler import CpuKernel, SizeClass
+from quod.device.cpu.machine import LANES, machine_of
 from quod.device.cpu.processor import host_processor
 from quod.device.cpu.workers import Job, WorkerPool, run_inline
 from quod.device.memory.budget import UNLIMITED, budget, check_budget
@@ -25,7 +25,7 @@ from quod.device.runtime.launch_checks import LOG2_GROUPS_OF_PROCESSOR, check_la
 from quod.device.runtime.launch_trace import report_launch
 from quod.errors import DeviceError
 from quod.kernel.definition import KernelDefinition
-from quod.kernel.machine import Capability, Machine
+from quod.kernel.machine import Machine
 from quod.validation import choice, whole_number_or_none
 
 if TYPE_CHECKING:
@@ -40,14 +40,11 @@ if TYPE_CHECKING:
 
 __all__ = ["STRATEGIES", "Argument", "CpuDevice", "CpuKernel"]
 
-_LANES = {"ifma": 8, "avx2": 4, "neon": 4, "scalar": 1}
-STRATEGIES = tuple(_LANES)
+STRATEGIES = tuple(LANES)
 """Strategies, which are representations of field elements."""
 
 _MISSING = {"ifma": "no AVX-512 IFMA", "avx2": "no AVX2", "neon": "no NEON"}
 
-# Shared memory is on a worker's stack (`large_stack_thread.STACK_BYTES`).
-_SHARED_BYTES = 4 << 20
 # Bytes of shared memory for which any thread's stack has room.
 _INLINE_SHARED_BYTES = 32 << 10
 # Handing work to workers takes 10 to 40 us, so a launch that is known to be shorter than this runs
@@ -108,7 +105,7 @@ class CpuDevice(OpenedDevice):
     @property
     def lanes(self) -> int:
         """Instances (vector lanes) per workgroup of kernels on field elements."""
-        return _LANES[self.strategy]
+        return LANES[self.strategy]
 
     @property
     def largest_buffer(self) -> int:
@@ -133,19 +130,7 @@ class CpuDevice(OpenedDevice):
         return machine
 
     def _machine(self, lanes: int) -> Machine:
-        features = {Capability.U64, Capability.SUBGROUPS, Capability.VECTOR_LANES}
-        if lanes == 8 and self.strategy == "ifma":
-            features.add(Capability.IFMA52)
-        if lanes == 4 and self.strategy in ("avx2", "neon"):
-            features.add(Capability.WORD_PRODUCTS)
-        if lanes == 1:
-            features.add(Capability.CARRY)
-        if host_processor().has_f16:
-            features.add(Capability.F16)
-        return Machine(
-            "llvm", lanes, frozenset(features), shared_bytes_limit=_SHARED_BYTES,
-            subgroup_size=math.gcd(lanes, 32),
-        )  # fmt: skip
+        return machine_of(self.strategy, lanes, has_f16=host_processor().has_f16)
 
     def compile(
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any

@@ -26,9 +26,9 @@ from quod.device.cache.compiled_code import (
     text_digest,
     trace_key,
 )
+from quod.device.cache.prebuilt import PrebuiltKernels
 from quod.device.cuda.driver import CudaError, Driver, version_text
 from quod.device.cuda.kernel import LoadedCode
-from quod.device.cuda.prebuilt import PrebuiltKernels
 from quod.device.runtime.future import Dropped, Outcome
 from quod.errors import DeviceError, KernelError
 from quod.frozen import frozen
@@ -106,11 +106,11 @@ class KernelCode:
             self._remember(key)
             return
         facts = text.facts
-        shipped = None if anew else self._prebuilt.code_of(facts.digest)
+        shipped = None if anew else self._prebuilt.find_text(facts.digest)
         if shipped is not None:
-            self._use(CompiledCode(facts, shipped), shipped=True)
+            self._use(CompiledCode(facts, shipped.code), shipped=True)
             # So that the next process need not trace the kernel.
-            self._keep(key, facts, shipped)
+            self._keep(key, facts, shipped.code)
             return
         self.facts, self._is_stored = facts, False
 

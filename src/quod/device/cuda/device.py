@@ -19,6 +19,7 @@ import numpy as np
 from quod.codegen.ptx.machine import DEFAULT_WORKGROUP_SIZE, ptx_machine
 from quod.device import host
 from quod.device.cache.cache import CompileCache
+from quod.device.cache.prebuilt import PrebuiltKernels
 from quod.device.cpu.workers import GRACE_SECONDS
 from quod.device.cuda import compiler as cuda_compiler
 from quod.device.cuda.driver import CudaError, open_driver
@@ -27,7 +28,6 @@ from quod.device.cuda.kernel import ADDRESS_ALIGNMENT, CudaKernel, LoadedCode
 from quod.device.cuda.limits import limits_of
 from quod.device.cuda.memory import MemoryPool, PoolStatistics
 from quod.device.cuda.pinned import PinnedMemory
-from quod.device.cuda.prebuilt import PrebuiltKernels
 from quod.device.cuda.properties import properties_of
 from quod.device.cuda.stream import StreamPool, Work, wait_until
 from quod.device.cuda.submission import CudaSubmission

@@ -1,17 +1,19 @@
-"""Kernels assembled ahead of time: the shipped folder of cubins, and its reader.
+"""Kernels compiled ahead of time: the shipped folder of machine code, and its reader.
 
-There is a folder for each architecture, with `manifest.json` and the cubins. A cubin is named after
-the SHA-256 of the PTX from which it was assembled. For kernels with setmaxnreg, which the linker
-that assembles cubins drops, the file is the PTX itself.
+There is a folder for each architecture of GPUs, and for each feature level of CPUs
+(`quod.device.cpu.levels`), with `manifest.json` and a file for each text: a cubin for PTX, a memory
+image for LLVM. It is named after the SHA-256 of the text. For kernels with setmaxnreg, which the
+linker that assembles cubins drops, the file is the PTX itself.
 
-An entry of the manifest is found by the digest of its PTX. Without tracing it is found by a key
-over everything that determines the PTX, including Quod's sources, so only if the sources are the
-same. An entry has a checksum and the digest of its code. If the code does not match its digest, the
-kernel is compiled instead, after a warning; if an entry does not match its checksum, all kernels
-are.
+An entry of the manifest is found by the digest of its text. Without tracing it is found by a key
+over everything that determines the text, including Quod's sources, so only if the sources are the
+same. An entry has a checksum and the digest of its code. If one of them does not match, the kernel
+is compiled instead, after a warning; if the manifest is malformed, all kernels are.
 
-Code from the folder runs with the user's rights, so the folder is checked as the cache is: see
-`quod.private_folder`.
+The folder is the one that QUOD_KERNELS names, or else the installed package `quod_kernels`, which
+is not imported. Code from the folder runs with the user's rights, so a named folder is checked as
+the cache is: see `quod.private_folder`. The package is code that Python itself would run, with
+whatever owner and mode the installer gave it.
 """
 
 from __future__ import annotations
@@ -23,7 +25,6 @@ import re
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from quod import shallow_json
@@ -35,11 +36,11 @@ from quod.kernel.definition import KernelDefinition
 from quod.kernel.machine import Machine
 from quod.private_folder import open_base, read_own
 
-FORMAT = "quod-kernels-1"
+FORMAT = "quod-kernels-2"
 MANIFEST = "manifest.json"
 VARIABLE = "QUOD_KERNELS"
+PACKAGE = "quod_kernels"
 
-_PACKAGE_FOLDER = Path(__file__).resolve().parents[2] / "prebuilt"
 _MAX_MANIFEST = 64 << 20
 _MAX_CODE = 256 << 20
 _HEX = re.compile(r"[0-9a-f]{64}")
@@ -55,9 +56,9 @@ def prebuilt_key(
     return trace_key(definition, machine, static, FORMAT)
 
 
-def cubin_name(text_digest: str) -> str:
-    """Return the file name of the code assembled from the PTX with this digest."""
-    return f"{text_digest}.cubin"
+def code_name(facts: KernelFacts) -> str:
+    """Return the file name of a kernel's code."""
+    return f"{facts.digest}.{'cubin' if facts.offset is None else 'image'}"
 
 
 @frozen
@@ -90,8 +91,8 @@ class Entry:
             "text": facts.digest, "entry": facts.entry, "stored": list(facts.uses.stored),
             "atomic": list(facts.uses.atomic), "early": None if early is None else list(early),
             "shared_bytes": facts.shared_bytes,
-            "dynamic_shared_bytes": facts.dynamic_shared_bytes, "size": self.size,
-            "code": self.code_digest,
+            "dynamic_shared_bytes": facts.dynamic_shared_bytes, "offset": facts.offset,
+            "size": self.size, "code": self.code_digest,
         }  # fmt: skip
         return {**fields, "seal": _checksum(fields)}
 
@@ -103,12 +104,14 @@ class Entry:
             if document["seal"] != _checksum(row):
                 raise ValueError(f"an entry of {MANIFEST} does not match its checksum")
             if not _HEX.fullmatch(row["text"]):
-                raise ValueError(f"an entry of {MANIFEST} has no SHA-256 digest of its PTX")
+                raise ValueError(f"an entry of {MANIFEST} has no SHA-256 digest of its text")
             if not isinstance(row["trace"], str | None):
                 raise ValueError(f"an entry of {MANIFEST} has a trace key that is no text")
+            if not isinstance(row["offset"], int | None):
+                raise ValueError(f"an entry of {MANIFEST} has an offset that is no number")
             facts = KernelFacts(
                 uses_of(row), row["shared_bytes"], row["entry"], row["dynamic_shared_bytes"],
-                row["text"],
+                row["text"], row["offset"],
             )  # fmt: skip
             return cls(
                 row["kernel"],
@@ -137,92 +140,118 @@ def manifest(arch: str, toolchain: str, entries: Sequence[Entry]) -> bytes:
 class PrebuiltKernels:
     """The kernels of one architecture in a folder; for use from any thread.
 
-    folder: None if there is no folder. A fault of the folder is reported once, by a `CacheWarning`.
+    folder: the folder, or None for the installed package. It is read on the first use. A fault of
+    the folder is reported once, by a `CacheWarning`. If there is no package, or it has no kernels
+    for the architecture or was built from other sources, nothing is reported.
+    optional: nor is a named folder without kernels for the architecture reported.
     """
 
-    def __init__(self, folder: str | os.PathLike[str] | None, arch: str) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str] | None, arch: str, *, optional: bool = False
+    ) -> None:
+        self._is_package = folder is None
+        self._is_optional = optional or self._is_package
         self.folder = None if folder is None else os.fspath(folder)
         self.arch = arch
         self._lock = threading.Lock()
         self._warned = False
-        self._by_digest: dict[str, Entry] | None = None if self.folder is not None else {}
-        self._by_trace_key: dict[str, Entry] = {}
+        self._by_digest: dict[str, Any] | None = None
+        self._by_trace_key: dict[str, Any] = {}
 
     @classmethod
     def installed(cls, arch: str) -> PrebuiltKernels:
-        """Open the folder that QUOD_KERNELS names, else `prebuilt` in the package."""
-        override = os.environ.get(VARIABLE)
-        if override:
-            return cls(override, arch)
-        return cls(_PACKAGE_FOLDER if _PACKAGE_FOLDER.is_dir() else None, arch)
+        """Return the kernels of the folder that QUOD_KERNELS names, else of the package."""
+        return cls(os.environ.get(VARIABLE) or None, arch)
 
     def find_untraced(
         self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
     ) -> CompiledCode | None:
         """Return a prebuilt kernel by its trace key, without tracing it, or None."""
-        if not self._entries():
+        if not self._rows():
             return None
-        entry = self._by_trace_key.get(prebuilt_key(definition, machine, static) or "")
-        code = None if entry is None else self._code(entry)
-        return None if entry is None or code is None else CompiledCode(entry.facts, code)
+        row = self._by_trace_key.get(prebuilt_key(definition, machine, static) or "")
+        return None if row is None else self._compiled(row)
 
-    def code_of(self, text_digest: str) -> bytes | None:
-        """Return the code assembled from the PTX with this digest, or None."""
-        entry = self._entries().get(text_digest)
-        return None if entry is None else self._code(entry)
+    def has(
+        self, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
+    ) -> bool:  # fmt: skip
+        """Report whether the manifest lists a kernel by its trace key."""
+        if not self._rows():
+            return False
+        return prebuilt_key(definition, machine, static) in self._by_trace_key
+
+    def find_text(self, text_digest: str) -> CompiledCode | None:
+        """Return the kernel that was compiled from the text with this digest, or None."""
+        row = self._rows().get(text_digest)
+        return None if row is None else self._compiled(row)
 
     def warn(self, why: str, effect: str = "are compiled instead") -> None:
         """Warn, once, of the effect on the folder's kernels, with the reason."""
         if not self._warned:
             self._warned = True
-            is_set = self.folder == os.environ.get(VARIABLE)
+            advice = "build them again with `quod kernel build`"
+            if self._is_package:
+                advice = "install the package quod-kernels again"
+            elif self.folder == os.environ.get(VARIABLE):
+                advice += f", or unset {VARIABLE}"
             warnings.warn(
-                f"kernels for {self.arch} in {self.folder} {effect}: {why}; build them again with "
-                f"`quod kernel build`{f', or unset {VARIABLE}' if is_set else ''}",
+                f"kernels for {self.arch} in {self.folder} {effect}: {why}; {advice}",
                 CacheWarning,
                 stacklevel=2,
             )
 
     # --- the folder
 
-    def _entries(self) -> dict[str, Entry]:
+    def _rows(self) -> dict[str, Any]:
+        """Return the entries of the manifest by the digests of their texts, as JSON objects.
+
+        To check all of hundreds of entries takes longer than to load those that a proof needs.
+        """
         with self._lock:
             if self._by_digest is None:
                 self._by_digest = {}
                 try:
-                    entries = self._read_manifest()
+                    rows = self._read_manifest()
                 except (OSError, ValueError) as error:
                     self.warn(_why(error))
                 else:
-                    self._by_digest = {entry.facts.digest: entry for entry in entries}
-                    self._by_trace_key = {
-                        entry.trace_key: entry for entry in entries if entry.trace_key
-                    }
+                    self._by_digest = {row["text"]: row for row in rows}
+                    self._by_trace_key = {row["trace"]: row for row in rows if row["trace"]}
             return self._by_digest
 
-    def _read_manifest(self) -> list[Entry]:
+    def _read_manifest(self) -> list[Any]:
+        if self._is_package:
+            self.folder = _package_folder()
+        if self._is_optional and (
+            self.folder is None or not os.path.isdir(os.path.join(self.folder, self.arch))
+        ):
+            return []
         document = shallow_json.load(self._read(MANIFEST, _MAX_MANIFEST))
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise ValueError(f"{MANIFEST} does not have the format {FORMAT}")
         if document.get("arch") != self.arch or not isinstance(document.get("kernels"), list):
             raise ValueError(f"{MANIFEST} is not for {self.arch}")
-        entries = [Entry.parse(row) for row in document["kernels"]]
-        if document.get("sources") != sources.digest():
+        rows: list[Any] = document["kernels"]
+        if not all(map(_has_keys, rows)):
+            raise ValueError(f"{MANIFEST} has an invalid entry")
+        if document.get("sources") != sources.digest() and not self._is_package:
             self.warn(
                 f"Quod {document.get('quod')} built them from other sources",
-                "are used only where the PTX is the same",
+                "are used only where the text is the same",
             )
-        return entries
+        return rows
 
-    def _code(self, entry: Entry) -> bytes | None:
+    def _compiled(self, row: Any) -> CompiledCode | None:
+        """Return an entry's code with its facts, or None if either is damaged."""
         try:
-            code = self._read(cubin_name(entry.facts.digest), _MAX_CODE)
+            entry = Entry.parse(row)
+            code = self._read(code_name(entry.facts), _MAX_CODE)
             if len(code) != entry.size or _digest(code) != entry.code_digest:
                 raise ValueError(f"the code of {entry.kernel} is damaged")
         except (OSError, ValueError) as error:
             self.warn(_why(error))
             return None
-        return code
+        return CompiledCode(entry.facts, code)
 
     def _read(self, name: str, most: int) -> bytes:
         """Read a file of the architecture's folder, of at most `most` bytes.
@@ -230,7 +259,14 @@ class PrebuiltKernels:
         Raises OSError or ValueError if the file must not be used.
         """
         assert self.folder is not None
-        folder = open_base(os.path.join(self.folder, self.arch))
+        path = os.path.join(self.folder, self.arch)
+        if self._is_package:
+            with open(os.path.join(path, name), "rb") as file:
+                data = file.read(most + 1)
+            if not 0 < len(data) <= most:
+                raise ValueError(f"{name} is empty or too long")
+            return data
+        folder = open_base(path)
         try:
             data, _ = read_own(folder, name, most)
         finally:
@@ -238,6 +274,28 @@ class PrebuiltKernels:
         if not data:
             raise ValueError(f"{name} is empty, too long or not owned by the user")
         return data
+
+
+def _package_folder() -> str | None:
+    """Return the folder of the installed package; None if there is none or it is in an archive."""
+    # Imported here, as a process that finds all kernels in the cache does not look for the package.
+    import importlib.util
+
+    try:
+        spec = importlib.util.find_spec(PACKAGE)
+    except (ImportError, ValueError):
+        return None
+    locations = None if spec is None else spec.submodule_search_locations
+    return next(iter(locations), None) if locations else None
+
+
+def _has_keys(row: Any) -> bool:
+    """Report whether an entry has the two keys by which it is looked up."""
+    return (
+        isinstance(row, dict)
+        and isinstance(row.get("text"), str)
+        and isinstance(row.get("trace", 0), str | None)
+    )
 
 
 def _digest(code: bytes) -> str:
