@@ -16,7 +16,12 @@ from quod.r1cs.determinism.assignment import Assignment, Conflict
 from quod.r1cs.determinism.cores import Core
 from quod.r1cs.determinism.propagation import Propagation
 from quod.r1cs.determinism.rules import sum_of_roots, zero_of
+from quod.r1cs.determinism.undefined import assign_undefined, undefined_quotients
 
+_PLAIN_STARTS = 2
+"""The number of attempts before those with a quotient 0/0."""
+_MAX_UNDEFINED = 4
+"""The number of attempts for each quotient."""
 _MAX_CONFLICTS = 60
 """The number of conflicts after which an attempt to complete a witness ends."""
 _MAX_CHANGED_NODES = 16
@@ -50,13 +55,16 @@ class Search:
 
     def pair(self, core: Core, targets: Sequence[int]) -> Pair | None:
         """Return two witnesses that differ in one of the targets, which the core contains."""
-        for start in self._starts(core):
+        for witness in self._witnesses(core):
             if monotonic() > self.deadline:
                 return None
-            first = self._witness(start)
-            if first is None:
+            if witness is None:
                 continue
-            pair = self._second_witness(core, targets, first)
+            first, nodes = witness
+            if nodes:
+                pair = self.changed(core, nodes, targets, first)
+            else:
+                pair = self._second_witness(core, targets, first)
             if pair is not None and self._is_valid(pair, targets):
                 return pair
         return None
@@ -71,6 +79,31 @@ class Search:
         )
 
     # --- the first witness
+
+    def _witnesses(self, core: Core) -> Iterator[tuple[list[int], list[int]] | None]:
+        """Yield witnesses, each with the nodes to change, and None for each failure.
+
+        Quotients 0/0 follow the first attempts.
+        """
+        for number, start in enumerate(self._starts(core)):
+            if number == _PLAIN_STARTS:
+                for index in undefined_quotients(self.facts, core):
+                    yield self._undefined(core, index)
+            first = self._witness(start)
+            yield None if first is None else (first, [])
+
+    def _undefined(self, core: Core, index: int) -> tuple[list[int], list[int]] | None:
+        """Return a witness in which a quotient is 0/0, and the node of the quotient."""
+        for _ in range(_MAX_UNDEFINED):
+            try:
+                self._start()
+                quotient = assign_undefined(self._first, index, self._generator)
+            except Conflict:
+                continue
+            values = self._completed([quotient])
+            if values is not None:
+                return values, [quotient]
+        return None
 
     def _starts(self, core: Core) -> Iterator[Trial]:
         """Yield values to start from: none, a factor of the core that is 0, equal inputs."""
@@ -96,6 +129,25 @@ class Search:
 
     def _witness(self, start: Trial) -> list[int] | None:
         """Return the values of all nodes of a witness that has the values of a trial."""
+        try:
+            self._start()
+            self._first.extend(start)
+        except Conflict:
+            return None
+        return self._completed()
+
+    def _start(self) -> None:
+        """Start a first witness with the values of constants."""
+        self._first.undo((0, 0))
+        constants = [
+            (node, bounds[0])
+            for node, bounds in enumerate(self.facts.ranges)
+            if bounds and bounds[0] == bounds[1]
+        ]
+        self._first.extend([(0, 1), *constants])
+
+    def _completed(self, initial: Sequence[int] = ()) -> list[int] | None:
+        """Complete the first witness, some nodes first: return the values of all, or None."""
         rows, form = self.facts.rows, self.facts.form
         inputs = sorted(rows.inputs)
         if self._generator.random() < 0.5:
@@ -103,17 +155,6 @@ class Search:
         else:
             # Public inputs, which come first, are often equated with a result.
             inputs.reverse()
-        self._first.undo((0, 0))
-        try:
-            constants = [
-                (node, bounds[0])
-                for node, bounds in enumerate(self.facts.ranges)
-                if bounds and bounds[0] == bounds[1]
-            ]
-            self._first.extend([(0, 1), *constants])
-            self._first.extend(start)
-        except Conflict:
-            return None
         # Equations then determine nodes without a range, for any values of the others.
         ranges = self.facts.ranges
         others = sorted(range(1, form.nodes), key=lambda node: ranges[node] is None)
@@ -124,6 +165,7 @@ class Search:
             is_input = set(inputs)
             bounded = [node for node in others if ranges[node] is not None]
             order = [*(node for node in bounded if node not in is_input), *order]
+        order = [*initial, *order]
         if not self._complete(self._first, order, lambda node: self._trial_values(node)):
             return None
         return [value or 0 for value in self._first.values]
@@ -147,7 +189,9 @@ class Search:
                 position += 1
             if position == len(order):
                 return True
-            node = order[position]
+            # A free factor first, as other nodes follow from it.
+            free = (each for each in reversed(assignment.free) if assignment.values[each] is None)
+            node = next(free, order[position])
             values = self._roots(assignment, node) or list(candidates(node))
             decisions.append((assignment.checkpoint(), position, node, values))
             while decisions:
