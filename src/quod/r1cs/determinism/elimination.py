@@ -17,6 +17,10 @@ Row = dict[int, int]
 """Coefficients by node; node 0 is the constant 1."""
 
 _MAX_NODES = 500
+_NEAR_STEPS = 2
+_MAX_UNASSIGNED = 2
+"""The number of unassigned nodes of a relation that is solved together with others near it."""
+_MAX_NEAR = 24
 
 
 class Elimination:
@@ -142,6 +146,38 @@ class Elimination:
         (node,) = nodes
         (a, p), (b, q), (c, r) = ((row.get(node, 0), row.get(0, 0)) for row in terms)
         return node, (a * b, a * q + b * p - c, p * q - r)
+
+
+def solve_near(assignment: Assignment, node: int, generator: random.Random) -> None:
+    """Assign what relations near an unassigned node determine together; raises Conflict.
+
+    The relations are those with few unassigned nodes that contain the node, or a node of such a
+    relation.
+    """
+    facts, values = assignment.facts, assignment.values
+    nodes, equations, products = {node}, set[int](), set[int]()
+    for _ in range(_NEAR_STEPS):
+        relations = [
+            (index, equations, facts.equations[index].nodes)
+            for each in nodes
+            for index in facts.equations_of[each]
+            if index not in equations
+        ]
+        relations += [
+            (index, products, [t.node for t in facts.form.products[index][:3] if t.factor])
+            for each in nodes
+            for index in facts.products_of[each]
+            if index not in products
+        ]
+        for index, indices, parts in relations:
+            unassigned = {part for part in parts if values[part] is None}
+            if len(unassigned) <= _MAX_UNASSIGNED:
+                indices.add(index)
+                nodes |= unassigned
+        if len(nodes) > _MAX_NEAR:
+            return
+    if len(equations) + len(products) > 1:
+        Elimination(assignment, sorted(equations), sorted(products), generator).run()
 
 
 def _subtract(target: Row, source: Row, factor: int, prime: int) -> None:
