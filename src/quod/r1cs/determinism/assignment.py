@@ -33,6 +33,8 @@ class Assignment:
         self._unassigned = [len(equation.nodes) for equation in self.facts.equations]
         self._unassigned_sum = [sum(equation.nodes) for equation in self.facts.equations]
         self._totals = [equation.constant for equation in self.facts.equations]
+        # The other factors of products in which a factor and the product are 0.
+        self.free: list[int] = []
         # Equations and products that may now determine nodes by digits or roots.
         self._pending: set[int] = set()
 
@@ -55,6 +57,8 @@ class Assignment:
         del self._trail[assigned:], self._counted[counted:]
         self._queue.clear()
         self._pending.clear()
+        if not assigned:
+            self.free.clear()
 
     def _coefficient(self, index: int, node: int) -> int:
         equation = self.facts.equations[index]
@@ -168,6 +172,10 @@ class Assignment:
                 self._set_term(other, None, c * pow(factor, -1, prime))
             elif c:
                 raise Conflict
+            elif other.factor:
+                self.free.append(other.node)
+        elif c is None and (a == 0 or b == 0):
+            self._set_term(product.c, None, 0)
         elif c is not None and a is None and b is None and product.a.node == product.b.node:
             roots = self.choices(index)
             if not roots:

@@ -1,22 +1,22 @@
 """An independent checker of certificates: replays each step against the constraints.
 
-It shares no arithmetic with propagation. It relies on the records `Rows`, `NormalForm` and `Step`,
-and on Python's integers. `check_certificate` first checks that the equations and products are
-those of the constraints, then that each step's premises hold when it is applied.
+It shares only the records `Rows`, `NormalForm` and `Step` with propagation. A constraint is a
+polynomial that is 0. A product of affine terms is compared with its row before its first use.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from itertools import product as combinations
+from math import prod
+from typing import Any
 
 from quod.errors import QuodError
-from quod.r1cs.determinism.normal_form import Affine, Equation, NormalForm
+from quod.r1cs.determinism.arithmetic import Range as Bounds
+from quod.r1cs.determinism.normal_form import Affine, NormalForm, Product
 from quod.r1cs.determinism.rows import Rows
-from quod.r1cs.determinism.rules import Step
-
-Bounds = tuple[int, int]
-Monomials = dict[tuple[int, ...], int]
+from quod.r1cs.determinism.rules import NO_RANGE, Polynomial, Rule, Step
 
 
 class CertificateError(QuodError):
@@ -24,419 +24,277 @@ class CertificateError(QuodError):
 
 
 def check_certificate(rows: Rows, form: NormalForm, steps: Sequence[Step]) -> bytearray:
-    """Replay a certificate; return 1 for each node that it proves to be determined, else 0.
-
-    Raises CertificateError for the first step that does not follow.
-    """
+    """Replay a certificate; return 1 for each node that it proves to be determined, else 0."""
     checker = _Checker(rows, form)
     for number, step in enumerate(steps):
-        if not getattr(checker, step.rule.name.lower())(step):
-            raise CertificateError(f"step {number} of the certificate, {step}, does not follow")
-    return checker.determined
+        with suppress(LookupError, ValueError, TypeError):
+            if getattr(checker, step.rule.name.lower())(step):
+                continue
+        raise CertificateError(f"step {number} of the certificate, {step}, does not follow")
+    if checker.open_cases:
+        raise CertificateError("the certificate ends in a case")
+    return bytearray(node in checker.determined for node in range(form.nodes))
 
 
-def check_normal_form(rows: Rows, form: NormalForm) -> None:
-    """Check that each equation and product states its constraint or defines its form."""
-    p = rows.prime
-    seen = bytearray(len(form.forms))
-    for equation in form.equations:
-        terms = dict(zip(equation.nodes, equation.coefficients))
-        if len(terms) != len(equation.nodes) or not all(terms.values()):
-            raise CertificateError(f"{equation} repeats a node or has a coefficient of 0")
-        if equation.row < 0:
-            node = max(terms)
-            factor, position = terms.pop(node), node - form.wires
-            wires, coefficients = form.forms[position]
-            if factor != p - 1 or equation.constant or terms != dict(zip(wires, coefficients)):
-                raise CertificateError(f"{equation} is not the definition of node {node}")
-            seen[position] = 1
-        else:
-            a, b, c = (_sums(rows, matrix, equation.row) for matrix in range(3))
-            if a.keys() - {0}:
-                a, b = b, a
-            factor = a.get(0, 0)
-            stated = {wire: b.get(wire, 0) * factor - c.get(wire, 0) for wire in {0, *b, *c}}
-            terms[0] = equation.constant
-            if a.keys() - {0} or not _equal(stated, terms, p):
-                raise CertificateError(f"{equation} is not constraint {equation.row}")
-    if not all(seen):
-        raise CertificateError("a form has no definition")
-    for product in form.products:
-        for matrix, (factor, node, constant) in enumerate(product[:3]):
-            terms = {0: constant}
-            if node >= form.wires:
-                wires, coefficients = form.forms[node - form.wires]
-                terms.update((wire, k * factor) for wire, k in zip(wires, coefficients))
-            elif factor:
-                terms[node] = factor
-            if not _equal(_sums(rows, matrix, product.row), terms, p):
-                raise CertificateError(f"{product} is not constraint {product.row}")
+def _add(total: Polynomial, terms: Polynomial, factor: int) -> Polynomial:
+    """Add a multiple of a polynomial to another one in place; return it."""
+    for monomial, k in terms.items():
+        total[monomial] = total.get(monomial, 0) + k * factor
+    return total
 
 
-def _sums(rows: Rows, matrix: int, row: int) -> dict[int, int]:
-    """Return the coefficients by wire of a side of a constraint."""
-    sums: dict[int, int] = {}
-    for wire, k in zip(*rows.side(matrix, row)):
-        sums[wire] = (sums.get(wire, 0) + k) % rows.prime
-    return {wire: k for wire, k in sums.items() if k}
-
-
-def _equal(first: dict[int, int], second: dict[int, int], prime: int) -> bool:
-    return all(
-        (first.get(wire, 0) - second.get(wire, 0)) % prime == 0 for wire in {*first, *second}
-    )
+def _times(left: Polynomial, right: Polynomial) -> Polynomial:
+    left, right = sorted((left, right), key=len)
+    if left.keys() == {()}:
+        return {monomial: k * left[()] for monomial, k in right.items()}
+    result: Polynomial = {}
+    for first, k in left.items():
+        for second, m in right.items():
+            _add(result, {tuple(sorted((*first, *second))): k * m}, 1)
+    return result
 
 
 class _Checker:
-    """The facts that the steps so far have proved; each rule has a method with its name.
-
-    equations: those of the normal form, and those that steps have split from them.
-    determined: 1 for each determined node.
-    bounds: ranges of nodes.
-    never: pairs of a node and a value that it never has.
-    """
+    """The facts that the steps so far have proved; each rule has a method with its name."""
 
     def __init__(self, rows: Rows, form: NormalForm) -> None:
-        self.rows, self.form, self.p = rows, form, rows.prime
-        self.equations = list(form.equations)
-        self.determined = bytearray(form.nodes)
-        self.bounds: dict[int, Bounds] = {}
-        self.never: set[tuple[int, int]] = set()
-        for wire in rows.inputs:
-            self.determined[wire] = 1
+        self.rows, self.form, self.p, self.nodes = rows, form, rows.prime, form.nodes
+        self.products = {product.row: product for product in form.products}
+        self.determined = dict.fromkeys((0, *rows.inputs), True)
+        self.bounds, self.never = dict[int, Bounds](), dict[tuple[int, int], bool]()
+        self.spans = dict[frozenset[tuple[tuple[int, ...], int]], bool]()
+        self.verified, self.derived, self.is_absurd = set[int](), list[Polynomial](), False
+        self.log, self.open_cases = list[tuple[dict[Any, Any], Any, Any]](), list[Any]()
 
-    def fixed(self, *terms: Affine) -> bool:
-        return all(not term.factor or self.determined[term.node] for term in terms)
+    def side(self, matrix: int, row: int) -> Polynomial:
+        terms: Polynomial = {}
+        for wire, k in zip(*self.rows.side(matrix, row)):
+            _add(terms, {(wire,) if wire else (): k}, 1)
+        return terms
 
-    def is_nonzero(self, term: Affine) -> bool:
-        if not term.factor:
-            return term.constant % self.p != 0
-        if (term.node, self.root(term)) in self.never:
-            return True
-        return term.node in self.bounds and not self.inside(self.root(term), term.node)
+    def wires(self, node: int) -> Polynomial:
+        is_form = node >= self.form.wires
+        terms = zip(*self.form.forms[node - self.form.wires]) if is_form else ((node, 1),)
+        return {(wire,): k for wire, k in terms}
+
+    def product(self, row: int) -> Product:
+        product = self.products[row]
+        for matrix, (factor, node, k) in enumerate(() if row in self.verified else product[:3]):
+            difference = _add(_add({(): k}, self.side(matrix, row), -1), self.wires(node), factor)
+            if any(k % self.p for k in difference.values()):
+                raise ValueError("another product than that of the row")
+        self.verified.add(row)
+        return product
+
+    def constraint(self, reference: int, in_wires: bool) -> Polynomial:
+        form = reference - self.rows.count
+        if form >= len(self.form.forms):
+            return self.derived[form - len(self.form.forms)]
+        if form >= 0:
+            return {**self.wires(self.form.wires + form), (self.form.wires + form,): -1}
+        if in_wires or reference not in self.products:
+            a, b, c = (self.side(matrix, range(self.rows.count)[reference]) for matrix in range(3))
+        else:
+            a, b, c = (
+                {(): k, **({(n,): f} if f else {})} for f, n, k in self.product(reference)[:3]
+            )
+        return _add(_times(a, b), c, -1)
+
+    def combined(self, step: Step, in_wires: bool = True) -> Polynomial:
+        """Return the sum of multiples of constraints modulo p, with the values of constants."""
+        total: Polynomial = {}
+        for reference, multiplier in step.sources:
+            factor = multiplier if isinstance(multiplier, tuple) else (((), multiplier),)
+            _add(total, _times(self.constraint(reference, in_wires), dict(factor)), 1)
+        result: Polynomial = {}
+        for monomial, k in total.items():
+            for node in monomial:
+                low, high = self.bounds.get(node, (0, 1))
+                if low == high:
+                    k, monomial = k * low, tuple(each for each in monomial if each != node)
+            _add(result, {monomial: k}, 1)
+        return {monomial: k % self.p for monomial, k in result.items() if k % self.p}
+
+    def put(self, table: dict[Any, Any], key: Any, value: Any) -> None:
+        if self.open_cases:
+            self.log.append((table, key, table.get(key)))
+        table[key] = value
+
+    def signed(self, terms: Polynomial, factor: int) -> Polynomial:
+        half = self.p // 2
+        return {m: (k * factor + half) % self.p - half for m, k in terms.items()}
 
     def root(self, term: Affine) -> int:
         return -term.constant * pow(term.factor, -1, self.p) % self.p
 
-    def inside(self, value: int, node: int) -> bool:
-        low, high = self.bounds[node]
-        return low + (value - low) % self.p <= high
+    def is_nonzero(self, term: Affine) -> bool:
+        if not term.factor:
+            return term.constant % self.p != 0
+        root, (low, high) = self.root(term), self.bounds.get(term.node, (0, self.p))
+        return (root - low) % self.p > high - low or (term.node, root) in self.never
 
-    def signed(self, number: int) -> int:
-        number %= self.p
-        return number if 2 * number <= self.p else number - self.p
+    def exclude(self, node: int, value: int) -> bool:
+        low, high = self.bounds.get(node, (0, self.p - 1))
+        self.put(self.never, (node, value % self.p), True)
+        self.is_absurd |= bool(self.open_cases) and low == high == value
+        bounds = low + (value == low), high - (value == high)
+        return self.conclude([node] if low < high else [], True, bounds)
 
-    def combined(self, step: Step) -> tuple[dict[int, int], int]:
-        """Return the coefficients by node, and the constant, of the step's sum of equations."""
-        terms: dict[int, int] = {}
-        constant = 0
-        for index, multiplier in step.equations:
-            equation = self.equations[index]
-            constant += equation.constant * multiplier
-            for node, k in zip(equation.nodes, equation.coefficients):
-                terms[node] = (terms.get(node, 0) + k * multiplier) % self.p
-        return {node: k for node, k in terms.items() if k}, constant % self.p
-
-    def conclude(self, nodes: Iterable[int], *premises: bool) -> bool:
+    def conclude(self, nodes: Iterable[int], holds: bool, bounds: Bounds | None = None) -> bool:
         for node in nodes:
-            self.determined[node] = 1
-        return all(premises)
-
-    def conclude_range(self, step: Step, low: int, high: int) -> bool:
-        """Accept the step's bounds if they cover the derived ones, as far as the node has them."""
-        p, claim, node = self.p, step.bounds, step.node
-        if claim is None or not claim[0] <= claim[1] < claim[0] + p or high - low >= p:
-            return False
-        parts = [(low, high)]
-        if node in self.bounds:
-            first, last = self.bounds[node]
-            shifts = range((low - last) // p, (high - first) // p + 2)
-            parts = [(max(low, first + t * p), min(high, last + t * p)) for t in shifts]
-        for start, end in parts:
-            if start <= end and (start - claim[0]) % p + end - start > claim[1] - claim[0]:
-                return False
-        self.bounds[node] = claim
-        return self.conclude([node] if claim[0] == claim[1] else [])
-
-    def conclude_roots(
-        self, step: Step, polynomials: Iterable[tuple[int, int, int]]
-    ) -> bool:  # fmt: skip
-        """Accept the step's bounds if they contain all roots of each a·x² + b·x + c."""
-        p, claim = self.p, step.bounds
-        if claim is None or not claim[0] <= claim[1] < claim[0] + p or step.node in self.bounds:
-            return False
-        self.bounds[step.node] = claim
-        for a, b, c in polynomials:
-            roots = self.all_roots(a % p, b % p, c % p, claim)
-            if roots is None or not all(self.inside(root, step.node) for root in roots):
-                return False
-        return self.conclude([step.node] if claim[0] == claim[1] else [])
-
-    def all_roots(self, a: int, b: int, c: int, hints: Bounds) -> list[int] | None:
-        """Return all roots of a polynomial, or None if there are too many or none is guessed.
-
-        A guess of one root, at or near the hints, gives the other one by their sum.
-        """
-        p = self.p
-        if not a:
-            return [-c * pow(b, -1, p) % p] if b else [] if c else None
-        for guess in (*hints, *range(hints[0] + 1, min(hints[1], hints[0] + 65))):
-            if (a * guess * guess + b * guess + c) % p == 0:
-                return [guess, -b * pow(a, -1, p) - guess]
-        is_square = p == 2 or pow(b * b - 4 * a * c, (p - 1) // 2, p) != p - 1
-        return None if is_square else []
-
-    # --- rules
-
-    def linear(self, step: Step) -> bool:
-        undetermined = [node for node in self.combined(step)[0] if not self.determined[node]]
-        return self.conclude(undetermined, undetermined == [step.node])
-
-    def digits(self, step: Step) -> bool:
-        terms = self.combined(step)[0]
-        nodes = [node for node in terms if not self.determined[node]]
-        if not all(node in self.bounds for node in nodes):
-            return False
-        reach = 0
-        widths = [self.bounds[node][1] - self.bounds[node][0] for node in nodes]
-        weights = [abs(self.signed(terms[node])) for node in nodes]
-        for weight, width in sorted(zip(weights, widths)):
-            if weight <= reach:
-                return False
-            reach += weight * width
-        return self.conclude(nodes, reach < self.p)
-
-    def sum_range(self, step: Step) -> bool:
-        terms, constant = self.combined(step)
-        if step.node not in terms or not all(
-            node in self.bounds for node in terms if node != step.node
-        ):
-            return False
-        inverse = pow(-terms.pop(step.node), -1, self.p)
-        low = high = self.signed(constant * inverse)
-        for node, k in terms.items():
-            ends = [self.signed(k * inverse) * bound for bound in self.bounds[node]]
-            low, high = low + min(ends), high + max(ends)
-        return self.conclude_range(step, low, high)
-
-    def product(self, step: Step) -> bool:
-        a, b, c, _ = self.form.products[step.products[0]]
-        return self.conclude([c.node], c.node == step.node, c.factor != 0, self.fixed(a, b))
-
-    def quotient(self, step: Step) -> bool:
-        a, b, c, _ = self.form.products[step.products[0]]
-        return self.fixed(c) and any(
-            self.fixed(factor) and self.is_nonzero(factor) and other.factor != 0
-            and other.node == step.node and self.conclude([step.node])
-            for factor, other in ((a, b), (b, a))
-        )  # fmt: skip
-
-    def factor_is_zero(self, step: Step) -> bool:
-        a, b, c, _ = self.form.products[step.products[0]]
-        return (c.factor, c.constant) == (0, 0) and any(
-            self.is_nonzero(factor) and other.factor != 0 and other.node == step.node
-            and self.conclude_range(step, self.root(other), self.root(other))
-            for factor, other in ((a, b), (b, a))
-        )  # fmt: skip
-
-    def nonzero(self, step: Step) -> bool:
-        a, b, c, _ = self.form.products[step.products[0]]
-        proved = [c] if self.is_nonzero(a) and self.is_nonzero(b) else []
-        proved += [a, b] if self.is_nonzero(c) else []
-        value = step.bounds[0] if step.bounds else -1
-        holds = any(
-            term.factor and term.node == step.node and self.root(term) == value for term in proved
-        )
-        self.never.add((step.node, value))
+            if bounds is not None:
+                self.put(self.bounds, node, bounds)
+            if bounds is None or bounds[0] == bounds[1]:
+                self.put(self.determined, node, True)
         return holds
 
-    def product_range(self, step: Step) -> bool:
-        a, b, c, _ = self.form.products[step.products[0]]
-        if not (a.factor and b.factor and c.factor and c.node == step.node):
-            return False
-        if a.node not in self.bounds or b.node not in self.bounds:
-            return False
-        inverse = pow(c.factor, -1, self.p)
-        scale, offset = (
-            self.signed(k * inverse) for k in (a.factor * b.factor, -c.constant)
-        )  # fmt: skip
-        # x - root(a) is the value of a divided by its factor.
-        u, v = self.signed(-self.root(a)), self.signed(-self.root(b))
-        ends = [
-            scale * (x + u) * (y + v) + offset
-            for x in self.bounds[a.node]
-            for y in self.bounds[b.node]
-        ]
-        return self.conclude_range(step, min(ends), max(ends))
+    def conclude_range(self, step: Step, parts: list[Bounds]) -> bool:
+        """Accept the step's bounds if they contain all integers of the parts; none is absurd."""
+        for node in step.nodes[:1]:
+            low, high = self.bounds.get(node, (0, self.p - 1))
+            parts = [
+                (max(first, low + t * self.p), min(last, high + t * self.p))
+                for first, last in parts
+                for t in range((first - high) // self.p, (last - low) // self.p + 2)
+            ]
+        parts = [(first, last) for first, last in parts if first <= last]
+        if self.open_cases and not parts:
+            self.is_absurd = True
+            return True
+        low, high = step.bounds
+        holds = all((first - low) % self.p + last - first <= high - low for first, last in parts)
+        return self.conclude(step.nodes[:1], low <= high < low + self.p and holds, (low, high))
 
-    def roots(self, step: Step) -> bool:
-        (ka, na, ca), (kb, nb, cb), (kc, nc, cc), _ = self.form.products[step.products[0]]
-        if any(k and node != step.node for k, node in ((ka, na), (kb, nb), (kc, nc))):
-            return False
-        return self.conclude_roots(step, [(ka * kb, ka * cb + kb * ca - kc, ca * cb - cc)])
+    def interval(self, terms: Polynomial) -> Bounds:
+        """Return bounds of a sum without squares: products have theirs at corners of ranges."""
+        if any(len({*m}) < len(m) for m in terms):
+            raise ValueError("a square")
+        nodes = {node: self.bounds[node] for m in terms if len(m) > 1 for node in m}
+        joint = {m: k for m, k in terms.items() if {*m} <= nodes.keys()}
+        points = (dict(zip(nodes, corner)) for corner in combinations(*nodes.values()))
+        values = [sum(k * prod(point[n] for n in m) for m, k in joint.items()) for point in points]
+        ends = [[k * x for x in self.bounds[m[0]]] for m, k in terms.items() if m not in joint]
+        return min(values) + sum(map(min, ends)), max(values) + sum(map(max, ends))
 
-    def cases(self, step: Step) -> bool:
-        row = self.form.products[step.products[0]].row
-        sides = [_sums(self.rows, matrix, row) for matrix in range(3)]
-        others = sorted({wire for side in sides for wire in side} - {0, step.node})
-        if not all(wire in self.bounds for wire in others):
-            return False
-        values = [range(self.bounds[wire][0], self.bounds[wire][1] + 1) for wire in others]
-        polynomials = []
-        for choice in combinations(*values):
-            assignment = {0: 1, **dict(zip(others, choice))}
-            (ka, ca), (kb, cb), (kc, cc) = (
-                (
-                    side.get(step.node, 0),
-                    sum(k * assignment[wire] for wire, k in side.items() if wire != step.node),
-                )
-                for side in sides
-            )
-            polynomials.append((ka * kb, ka * cb + kb * ca - kc, ca * cb - cc))
-        return self.conclude_roots(step, polynomials)
+    def digits(self, step: Step) -> bool:
+        terms = self.signed(self.combined(step, in_wires=False), 1)
+        weights = {m: k for m, k in terms.items() if not {*m} <= self.determined.keys()}
+        reach = 0
+        for weight, (node,) in sorted((abs(k), m) for m, k in weights.items()):
+            if weight <= reach:
+                return False
+            low, high = self.bounds[node] if len(weights) > 1 else (0, 0)
+            reach += weight * (high - low)
+        is_unique = reach < self.p or frozenset(weights.items()) in self.spans
+        return self.conclude((node for (node,) in weights), is_unique)
 
-    def sign(self, step: Step) -> bool:
-        a, b, c, _ = self.form.products[step.products[0]]
-        if not (a.factor and b.factor and a.node == b.node == step.node in self.bounds):
-            return False
-        low, high = self.bounds[step.node]
-        # Sums of two different numbers of the range.
-        least, most = 2 * low + 1, 2 * high - 1
-        total = self.root(a) + self.root(b)
-        apart = least + (total - least) % self.p > most
-        return self.conclude([step.node], self.fixed(c), apart)
-
-    def zero_test(self, step: Step) -> bool:
-        a, b, z, _ = self.form.products[step.products[0]]
-        d, e, v, _ = self.form.products[step.products[1]]
-        return self.fixed(z) and v.factor != 0 and v.node == step.node and any(
-            x.factor != 0 and self.fixed(x) and w.factor != 0 and w.node == step.node
-            and any(
-                y.factor != 0 and y.node == x.node and self.root(x) == self.root(y)
-                for y in (d, e)
-            )
-            and self.conclude([step.node])
-            for x, w in ((a, b), (b, a))
-        )  # fmt: skip
-
-    def one_hot(self, step: Step) -> bool:
-        nodes = {node for node in self.combined(step)[0] if not self.determined[node]}
-        zeros: dict[int, int] = {}
-        selectors = set()
-        for index in step.products:
-            a, b, z, _ = self.form.products[index]
-            x, y = (a, b) if b.node in nodes else (b, a)
-            if x.factor and y.factor and y.node in nodes and self.fixed(x, z):
-                zeros[y.node] = self.root(x)
-                selectors.add(x.node)
-        distinct = len(set(zeros.values())) == len(zeros) and len(selectors) == 1
-        return self.conclude(nodes, zeros.keys() == nodes, distinct)
-
-    def split(self, step: Step) -> bool:
-        terms, constant = self.combined(step)
-        modulus, offset = step.bounds or (0, 0)
-        if modulus < 1 or not all(node in self.bounds for node in terms):
-            return False
-        weights = {node: self.signed(k) for node, k in terms.items()}
-        low = {node: self.nearest(k, modulus) for node, k in weights.items()}
-        high = {node: (weights[node] - k) // modulus for node, k in low.items()}
-        totals = [
-            total
-            for total in (constant, constant - self.p)
-            if self.is_within(weights, total, self.p) and (total - offset) % modulus == 0
-        ]
-        if not totals or not self.is_within(low, offset, modulus):
-            return False
-        for part, total in ((low, offset), (high, (totals[0] - offset) // modulus)):
-            residues = {node: k % self.p for node, k in part.items() if k}
-            self.equations.append(
-                Equation(tuple(residues), tuple(residues.values()), total % self.p, 0)
-            )
-        return True
-
-    def nearest(self, number: int, modulus: int) -> int:
-        """Return the remainder of least magnitude; a tie has the sign of the number."""
-        magnitude = abs(number) % modulus
-        if 2 * magnitude > modulus:
-            magnitude -= modulus
-        return magnitude if number > 0 else -magnitude
-
-    def is_within(self, weights: dict[int, int], total: int, limit: int) -> bool:
-        """Return whether the total and the weighted nodes sum up to between -limit and limit."""
-        ends = [[k * bound for bound in self.bounds[node]] for node, k in weights.items()]
-        return -limit < total + sum(map(min, ends)) and total + sum(map(max, ends)) < limit
-
-    def edwards(self, step: Step) -> bool:
-        index, base, *others = step.products
-        a, b, n, _ = self.form.products[index]
-        t = self.form.products[base].c
-        numerator = self.polynomial(n)
-        for other in others:
-            numerator = self.with_product(numerator, other)
-        u, v = (weight % self.p for weight in step.bounds or (0, 0))
-        for f, y in ((a, b), (b, a)):
-            if not (f.factor and y.factor and t.factor and y.node == step.node):
-                continue
-            if f.node != t.node or not self.fixed(f, n):
-                continue
-            total = self.root(f) * t.factor + t.constant
-            square = -total * u * pow(v, -1, self.p) if v else 0
-            is_undefined = (
-                total % self.p == 0 if (u == 0) != (v == 0)
-                else self.p == 2 or pow(square, (self.p - 1) // 2, self.p) != self.p - 1
-            )  # fmt: skip
-            for first, second in self.factorings(base, others):
-                terms = {*numerator, *first, *second}
-                difference = (
-                    numerator.get(m, 0) - u * first.get(m, 0) - v * second.get(m, 0) for m in terms
-                )
-                if not is_undefined and not any(k % self.p for k in difference):
-                    return self.conclude([step.node])
+    def quotient(self, step: Step) -> bool:
+        a, b, c, _ = self.product(step.sources[0][0])
+        for factor, other in ((a, b), (b, a)):
+            if (other.node,) == step.nodes and other.factor and self.is_nonzero(factor):
+                if step.bounds != NO_RANGE:
+                    zero = self.root(other)
+                    return c == (0, 0, 0) and self.conclude_range(step, [(zero, zero)])
+                return self.conclude(step.nodes, {factor.node, c.node} <= self.determined.keys())
         return False
 
-    def factorings(self, base: int, others: Sequence[int]) -> list[tuple[Monomials, Monomials]]:
-        """Return pairs of polynomials whose product is the product `base`, before its constant."""
-        a, b, _, _ = self.form.products[base]
-        pairs = [(self.polynomial(a), self.polynomial(b))]
-        for first in others:
-            for second in others:
-                (c, d, ab, _), (e, f, cd, _) = (self.form.products[i] for i in (first, second))
-                if (ab.node, cd.node) == (a.node, b.node) and not any(
-                    (ab.constant, cd.constant, a.constant, b.constant)
-                ):
-                    k = a.factor * b.factor * pow(ab.factor * cd.factor, -1, self.p)
-                    p, q, r, s = (self.polynomial(term) for term in (c, d, e, f))
-                    p = {m: value * k for m, value in p.items()}
-                    pairs += [(_times(p, r), _times(q, s)), (_times(p, s), _times(q, r))]
-        return pairs
+    def sign(self, step: Step) -> bool:
+        a, b, c, _ = self.product(step.sources[0][0])
+        least, most = 2 * self.bounds[a.node][0] + 1, 2 * self.bounds[a.node][1] - 1
+        is_apart = least + (self.root(a) + self.root(b) - least) % self.p > most
+        return self.conclude([a.node], a.node == b.node and is_apart and c.node in self.determined)
 
-    def polynomial(self, term: Affine) -> Monomials:
-        """Return an affine term as coefficients by monomial, a sorted tuple of wires."""
-        if term.node < self.form.wires:
-            return {(): term.constant, (term.node,): term.factor}
-        wires, coefficients = self.form.forms[term.node - self.form.wires]
-        terms: Monomials = {(wire,): k * term.factor for wire, k in zip(wires, coefficients)}
-        return {(): term.constant, **terms}
+    def range(self, step: Step) -> bool:
+        terms = self.combined(step, in_wires=False)
+        inverse = pow(-terms.pop(step.nodes), -1, self.p)
+        if any(step.nodes[0] in monomial for monomial in terms):
+            return False
+        low, high = self.interval(self.signed(terms, inverse))
+        return high - low < self.p and self.conclude_range(step, [(low, high)])
 
-    def with_product(self, polynomial: Monomials, index: int) -> Monomials:
-        """Replace the product c of a product by a * b, in monomials of which it is one wire."""
-        a, b, c, _ = self.form.products[index]
-        wire = (c.node,)
-        if wire not in polynomial or not c.factor or c.node >= self.form.wires:
-            return polynomial
-        k = polynomial[wire] * pow(c.factor, -1, self.p)
-        product = _times(self.polynomial(a), self.polynomial(b))
-        product[()] = product.get((), 0) - c.constant
-        terms = {monomial: value for monomial, value in polynomial.items() if monomial != wire}
-        for monomial, value in product.items():
-            terms[monomial] = terms.get(monomial, 0) + k * value
-        return terms
+    def roots(self, step: Step) -> bool:
+        terms = self.combined(step, in_wires=step.rule is Rule.CASES)
+        others = {n: self.bounds[n] for m in terms for n in m if n not in step.nodes}
+        parts = []
+        for choice in combinations(*(range(low, high + 1) for low, high in others.values())):
+            values = dict(zip(others, choice))
+            powers = [0] * 9
+            for m, k in terms.items():
+                factors = [values[node] for node in m if node in values]
+                powers[len(m) - len(factors)] += k * prod(factors)
+            parts += [(root, root) for root in self.all_roots(step.bounds, *powers)]
+        return self.conclude_range(step, parts)
 
+    cases = roots
 
-def _times(left: Monomials, right: Monomials) -> Monomials:
-    product: Monomials = {}
-    for first, k in left.items():
-        for second, m in right.items():
-            monomial = tuple(sorted((*first, *second)))
-            product[monomial] = product.get(monomial, 0) + k * m
-    return product
+    def all_roots(self, hints: Bounds, c: int, b: int, a: int, *higher: int) -> list[int]:
+        if any(k % self.p for k in higher):
+            raise ValueError("the degree is above 2")
+        if a % self.p == 0 and (b % self.p or c % self.p):
+            return [-c * pow(b, -1, self.p) % self.p] if b % self.p else []
+        for guess in (*hints, *range(hints[0] + 1, min(hints[1], hints[0] + 65))):
+            if (a * guess * guess + b * guess + c) % self.p == 0:
+                return [guess, (-b * pow(a, -1, self.p) - guess) % self.p]
+        if self.p == 2 or pow(b * b - 4 * a * c, self.p // 2, self.p) != self.p - 1:
+            raise ValueError("no root is near the hints")
+        return []
+
+    def nonzero(self, step: Step) -> bool:
+        a, b, c, _ = self.product(step.sources[0][0])
+        proved = [c] if self.is_nonzero(a) and self.is_nonzero(b) else []
+        proved += [a, b] if self.is_nonzero(c) else []
+        terms = [term for term in proved if (term.node,) == step.nodes and term.factor]
+        return bool(terms) and all(self.exclude(term.node, self.root(term)) for term in terms)
+
+    def split(self, step: Step) -> bool:
+        """Split a sum of integers between -p and p in its parts below and from a modulus on."""
+        (modulus, _), (low, high) = step.bounds, map(dict, step.polynomials)
+        total = _add(dict(low), high, modulus)
+        difference = _add(self.combined(step), total, -1)
+        self.derived += [low, high]
+        bounds = [(bound, self.p) for bound in self.interval(total)]
+        bounds += [(bound, modulus) for bound in self.interval(low)]
+        is_equal = not any(k % self.p for k in difference.values())
+        return is_equal and all(-limit < bound < limit for bound, limit in bounds)
+
+    def derive(self, step: Step) -> bool:
+        terms, nodes = self.combined(step), range(self.nodes)
+        for definition in map(dict, step.polynomials):
+            terms = {**definition, (self.nodes,): -1}
+            self.nodes += 1
+        self.derived.append(terms)
+        return all(node in nodes for terms in step.polynomials for m, _ in terms for node in m)
+
+    def suppose(self, step: Step) -> bool:
+        facts = len(self.log), len(self.derived), self.is_absurd
+        self.open_cases.append((step, step.nodes[0] in self.determined, facts, False))
+        return len({*step.bounds}) == 1 and self.conclude_range(step, [step.bounds])
+
+    def otherwise(self, _step: Step) -> bool:
+        step, is_fixed, facts, is_second = self.close()
+        self.open_cases.append((step, is_fixed, facts, True))
+        return not is_second and self.exclude(step.nodes[0], step.bounds[0])
+
+    def join(self, _step: Step) -> bool:
+        step, *_, is_second = self.close()
+        for terms in step.polynomials:
+            self.put(self.spans, frozenset(term for term in terms if term[0]), True)
+        return self.conclude(step.nodes[1:], is_second)
+
+    def close(self) -> Any:
+        """Check that the innermost case implies its claim; restore the facts before it."""
+        step, is_fixed, (facts, derived, was_absurd), _ = case = self.open_cases.pop()
+        holds = self.determined.keys() >= {*step.nodes[1:]}
+        for terms in map(dict, step.polynomials):
+            low, high = self.interval(terms)
+            are_bits = all({*self.bounds[node]} <= {0, 1} for m in terms for node in m)
+            holds = holds and are_bits and low >= 0 and high < self.p
+        if not (self.is_absurd or holds) or (step.nodes[1:] and not is_fixed):
+            raise ValueError("the claim does not follow")
+        for table, key, value in reversed(self.log[facts:]):
+            table[key] = value
+            if value is None:
+                del table[key]
+        del self.log[facts:], self.derived[derived:]
+        self.is_absurd = was_absurd
+        return case

@@ -73,16 +73,17 @@ def eliminate(facts: Propagation, core: Core) -> bool:
     for terms, combination in _reduced(facts, core):
         # Earlier steps of this elimination may have determined some of the nodes.
         nodes = [node for node in terms if not facts.determined[node]]
-        equations = tuple(combination.items())
+        references = facts.references
+        sources = tuple((references[index], k) for index, k in combination.items())
         if len(nodes) == 1:
-            facts.determine(nodes, Step(Rule.LINEAR, equations, (), nodes[0]))
+            facts.determine(nodes, Step(Rule.DIGITS, sources))
             progress = True
         elif nodes and all(facts.ranges[node] for node in nodes):
             widths = [high - low for low, high in (facts.ranges[node] or (0, 0) for node in nodes)]
             if digit_scale([terms[node] for node in nodes], widths, prime) is not None:
                 scale = digit_scale([terms[node] for node in nodes], widths, prime) or 1
-                scaled = tuple((index, k * scale % prime) for index, k in equations)
-                facts.determine(nodes, Step(Rule.DIGITS, scaled, (), 0))
+                scaled = tuple((reference, k * scale % prime) for reference, k in sources)
+                facts.determine(nodes, Step(Rule.DIGITS, scaled))
                 progress = True
     facts.run()
     return progress

@@ -12,18 +12,25 @@ from typing import NamedTuple
 
 from quod.r1cs.determinism.normal_form import Affine, NormalForm
 from quod.r1cs.determinism.propagation import Propagation
-from quod.r1cs.determinism.rules import Rule, Step, zero_of
-
-Polynomial = dict[tuple[int, ...], int]
-"""Coefficients by monomial: the wires of the monomial in ascending order."""
+from quod.r1cs.determinism.rules import Polynomial, Rule, Step, Terms, zero_of
 
 
 class Candidate(NamedTuple):
-    """Two polynomials M1 and M2 with k·M1·M2 = t, and the products by which N is expanded."""
+    """Two polynomials M1 and M2 with k·M1·M2 = t.
+
+    inner: the products that define the factors of t, if M1 and M2 are products of their factors.
+    cross: the product by which N is expanded then.
+    """
 
     first: Polynomial
     second: Polynomial
-    definitions: tuple[int, ...]
+    inner: tuple[int, ...] = ()
+    cross: int = 0
+
+    @property
+    def definitions(self) -> tuple[int, ...]:
+        """The products by which N is expanded."""
+        return (*dict.fromkeys(self.inner), self.cross) if self.inner else ()
 
 
 def find_denominators(facts: Propagation) -> None:
@@ -48,18 +55,109 @@ def _apply(
     """Determine a quotient by the first candidate that shows it to be defined."""
     form, prime = facts.form, facts.prime
     base = definitions[factor.node]
-    for first, second, others in _candidates(form, definitions, base):
+    result = form.products[index].c
+    if any(facts.is_constant(each) for each in (factor.node, result.node if result.factor else 0)):
+        return
+    for candidate in _candidates(form, definitions, base):
         numerator = affine_polynomial(form, form.products[index].c)
-        for other in others:
+        multipliers = {}
+        for other in candidate.definitions:
+            value = form.products[other].c
+            inverse = pow(value.factor, -1, prime) if value.factor else 0
+            multipliers[other] = numerator.get((value.node,), 0) * inverse % prime
             numerator = substituted(form, numerator, other)
-        weights = _weights(numerator, first, second, prime)
+        weights = _weights(numerator, candidate.first, candidate.second, prime)
         if weights is None:
             continue
         value = form.products[base].c
         scale = (zero_of(factor, prime) * value.factor + value.constant) % prime
         if is_never_zero(scale, *weights, prime):
-            facts.determine([node], Step(Rule.EDWARDS, (), (index, base, *others), node, weights))
+            proof = _Proof(facts, index, base, candidate)
+            facts.steps += proof.steps(factor, node, multipliers, weights)
+            facts.determine([node])
             return
+
+
+class _Proof:
+    """The certificate that a quotient F * y = N is determined: F = 0 has no witness.
+
+    With F = 0, N is 0 and t a constant. Two new nodes m and w stand for M1 and M2; u·m + v·w = 0
+    and m·w = t have no solution.
+    """
+
+    def __init__(self, facts: Propagation, index: int, base: int, candidate: Candidate) -> None:
+        self._facts, self._form, self._candidate = facts, facts.form, candidate
+        self._quotient, self._base = (facts.form.products[each] for each in (index, base))
+        self._m, self._w = facts.certificate_nodes, facts.certificate_nodes + 1
+        facts.certificate_nodes += 2
+        # The derived polynomials: M1 - m, M2 - w and u·m + v·w.
+        self._first, self._second, self._sum = (facts.derived + each for each in range(3))
+
+    def steps(
+        self, factor: Affine, node: int, multipliers: dict[int, int], weights: tuple[int, int]
+    ) -> list[Step]:
+        """Return the steps; `multipliers` are those of the products that expand N."""
+        form, prime, (u, v) = self._form, self._facts.prime, weights
+        numerator, first, second = self._quotient.c, *self._candidate[:2]
+        zero = zero_of(factor, prime)
+        sources: list[tuple[int, int | Terms]] = [
+            (form.products[index].row, k) for index, k in multipliers.items() if k
+        ]
+        sources += [*self._definition(numerator), (self._first, -u), (self._second, -v)]
+        lead = pow(v or u, -1, prime)
+        eliminated: tuple[int, int | Terms] = (
+            self._sum, (((self._m if v else self._w,), -lead),),
+        )  # fmt: skip
+        return [
+            Step(Rule.SUPPOSE, (), (factor.node, node), (zero, zero)),
+            Step(Rule.RANGE, ((self._quotient.row, 1),), (numerator.node,), self._zero(numerator)),
+            Step(Rule.DERIVE, (), polynomials=(terms_of(first),)),
+            Step(Rule.DERIVE, (), polynomials=(terms_of(second),)),
+            Step(Rule.DERIVE, tuple(sources)),
+            Step(Rule.CASES, (*self._product(), eliminated), (self._m,)),
+            Step(Rule.OTHERWISE, ()),
+            Step(Rule.QUOTIENT, ((self._quotient.row, 1),), (node,)),
+            Step(Rule.JOIN, ()),
+        ]
+
+    def _zero(self, term: Affine) -> tuple[int, int]:
+        zero = zero_of(term, self._facts.prime)
+        return zero, zero
+
+    def _definition(self, term: Affine) -> list[tuple[int, int | Terms]]:
+        """Return the multiple of the definition of a form that brings in its node."""
+        form = self._form
+        if term.node < form.wires:
+            return []
+        return [(self._facts.rows.count + term.node - form.wires, term.factor)]
+
+    def _product(self) -> list[tuple[int, int | Terms]]:
+        """Return the multiples of constraints whose sum is m·w - t.
+
+        m·w = M1·M2 - M1·(M2 - w) - w·(M1 - m). If M1·M2 is k·(c·d)·(e·f) for products c·d = a and
+        e·f = b up to factors, it is k·a·b + k·a·(e·f - b) + k·(e·f)·(c·d - a).
+        """
+        form, prime = self._form, self._facts.prime
+        a, b, t, row = self._base
+        sources: list[tuple[int, int | Terms]] = [
+            (row, 1), (self._second, terms_of(self._candidate.first, -1)),
+            (self._first, (((self._w,), -1),)), *self._definition(t),
+        ]  # fmt: skip
+        if self._candidate.inner:
+            (_, _, value, row_a), (e, f, other, row_b) = (
+                form.products[each] for each in self._candidate.inner
+            )
+            scale = a.factor * b.factor * pow(value.factor * other.factor, -1, prime) % prime
+            product = multiplied(affine_polynomial(form, e), affine_polynomial(form, f), prime)
+            node = affine_polynomial(form, Affine(1, a.node, 0))
+            sources.append((row_b, terms_of(node, scale * value.factor)))
+            sources.append((row_a, terms_of(product, scale)))
+        return sources
+
+
+def terms_of(polynomial: Polynomial, factor: int = 1) -> Terms:
+    """Return a multiple of a polynomial as a tuple."""
+    return tuple((monomial, k * factor) for monomial, k in polynomial.items())
 
 
 def is_never_zero(total: int, u: int, v: int, prime: int) -> bool:
@@ -78,14 +176,14 @@ def _candidates(
 ) -> Iterator[Candidate]:  # fmt: skip
     """Yield the factors of the product that defines t, then the cross products of their factors."""
     a, b, _, _ = form.products[base]
-    yield Candidate(affine_polynomial(form, a), affine_polynomial(form, b), ())
+    yield Candidate(affine_polynomial(form, a), affine_polynomial(form, b))
     if a.node not in definitions or b.node not in definitions or a.constant or b.constant:
         return
     inner = definitions[a.node], definitions[b.node]
     for parts in cross_products(form, base, inner):
         # The numerator has a third product, of sums of coordinates.
         for cross in range(max(0, base - 3), min(len(form.products), base + 4)):
-            yield Candidate(*parts, (*dict.fromkeys(inner), cross))
+            yield Candidate(*parts, inner, cross)
 
 
 def cross_products(

@@ -9,10 +9,10 @@ those of bits are derived only if a target is still undetermined without them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from itertools import product as combinations
 from time import monotonic
 
 from quod.r1cs.determinism.arithmetic import Range, centred, contains, narrowed, quadratic_roots
+from quod.r1cs.determinism.cases import MAX_CASE_WIRES, MAX_CASES, case_values, hull
 from quod.r1cs.determinism.normal_form import Affine, Equation, NormalForm
 from quod.r1cs.determinism.rows import Rows
 from quod.r1cs.determinism.rules import (
@@ -31,9 +31,6 @@ from quod.r1cs.determinism.rules import (
 
 _MAX_NARROWINGS = 8
 """The number of times that the range of a node is replaced by a smaller one."""
-_MAX_CASE_WIRES = 4
-_MAX_CASES = 64
-"""The number of combinations, and the greatest width of the derived range."""
 _MAX_WIDE_NODES = 4
 _CLOCK_INTERVAL = 4096
 
@@ -77,7 +74,10 @@ class Propagation:
     determined: 1 for each determined node.
     ranges: the range of each node, or None.
     excluded: values that nodes never have.
-    steps: the certificate.
+    steps: the certificate. `references` has the numbers of equations there, `derived` and
+        `certificate_nodes` those of the next polynomial and node that a step introduces.
+    reasons: the number of the step that determined each node.
+    undetermined: the number of undetermined nodes of each equation.
     """
 
     def __init__(self, rows: Rows, form: NormalForm, deadline: float = float("inf")) -> None:
@@ -92,18 +92,25 @@ class Propagation:
         self._ticks = 0
         self._derives_ranges = False
         self._split = set[int]()
+        self.references = [
+            equation.row if equation.row >= 0 else rows.count + max(equation.nodes) - form.wires
+            for equation in form.equations
+        ]
+        self.derived = rows.count + len(form.forms)
+        self.certificate_nodes = nodes
+        self.reasons: dict[int, int] = {}
         # Nodes whose equations have counted them as determined.
         self._is_counted = bytearray(nodes)
         self._stack: list[int] = []
         self.equations_of: list[list[int]] = [[] for _ in range(nodes)]
         self.products_of: list[list[int]] = [[] for _ in range(nodes)]
-        self._undetermined = [0] * count
+        self.undetermined = [0] * count
         self._undetermined_sum = [0] * count
         self._unranged = [0] * count
         self._open = [0] * count
         for index, equation in enumerate(form.equations):
             size = len(equation.nodes)
-            self._undetermined[index] = self._unranged[index] = self._open[index] = size
+            self.undetermined[index] = self._unranged[index] = self._open[index] = size
             self._undetermined_sum[index] = sum(equation.nodes)
             for node in equation.nodes:
                 self.equations_of[node].append(index)
@@ -112,7 +119,7 @@ class Propagation:
         self._sums = Queue(count)
         for index, product in enumerate(form.products):
             nodes_of_product = {term.node for term in product[:3] if term.factor}
-            if len(wires := rows.wires_of(product.row)) <= _MAX_CASE_WIRES:
+            if len(wires := rows.wires_of(product.row)) <= MAX_CASE_WIRES:
                 nodes_of_product |= wires
             for node in nodes_of_product:
                 self.products_of[node].append(index)
@@ -132,6 +139,7 @@ class Propagation:
             return
         if step is not None:
             self.steps.append(step)
+            self.reasons.update(dict.fromkeys(fresh, len(self.steps) - 1))
         for node in fresh:
             self.determined[node] = 1
         self._stack += fresh
@@ -174,13 +182,22 @@ class Propagation:
         values = self.excluded.setdefault(term.node, set())
         if (value := zero_of(term, self.prime)) not in values:
             values.add(value)
-            self.steps.append(Step(Rule.NONZERO, (), (product,), term.node, (value, value)))
+            self.steps.append(
+                self.product_step(Rule.NONZERO, product, (term.node,))._replace(
+                    bounds=(value, value)
+                )
+            )
             for index in self.products_of[term.node]:
                 self._products.add(index)
 
     def is_determined(self, term: Affine) -> bool:
         """Return whether an affine term is determined."""
         return not term.factor or bool(self.determined[term.node])
+
+    def is_constant(self, node: int) -> bool:
+        """Return whether the range of a node has a single value."""
+        bounds = self.ranges[node]
+        return bounds is not None and bounds[0] == bounds[1]
 
     def is_nonzero(self, term: Affine) -> bool:
         """Return whether an affine term is never 0."""
@@ -226,19 +243,29 @@ class Propagation:
         self._is_counted[node] = 1
         is_open = self.ranges[node] is None
         for index in self.equations_of[node]:
-            self._undetermined[index] -= 1
+            self.undetermined[index] -= 1
             self._undetermined_sum[index] -= node
             if is_open:
                 self._open[index] -= 1
-            if self._undetermined[index] == 1:
+            if self.undetermined[index] == 1:
                 last = self._undetermined_sum[index]
-                self.determine([last], Step(Rule.LINEAR, ((index, 1),), (), last))
-            elif self._undetermined[index] and not self._open[index]:
+                self.determine([last], self.equation_step(Rule.DIGITS, index))
+            elif self.undetermined[index] and not self._open[index]:
                 self._digits.add(index)
         for index in self.products_of[node]:
             self._products.add(index)
 
     # --- equations
+
+    def equation_step(
+        self, rule: Rule, equation: int, nodes: tuple[int, ...] = (), multiplier: int = 1
+    ) -> Step:  # fmt: skip
+        """Return a step about a multiple of an equation."""
+        return Step(rule, ((self.references[equation], multiplier),), nodes)
+
+    def product_step(self, rule: Rule, product: int, nodes: tuple[int, ...] = ()) -> Step:
+        """Return a step about a product."""
+        return Step(rule, ((self.form.products[product].row, 1),), nodes)
 
     def undetermined_nodes(self, index: int) -> list[int]:
         """Return the undetermined nodes of an equation."""
@@ -254,7 +281,7 @@ class Propagation:
                 coefficients.append(coefficient)
                 widths.append(bounds[1] - bounds[0])
         if nodes and (scale := digit_scale(coefficients, widths, self.prime)) is not None:
-            self.determine(nodes, Step(Rule.DIGITS, ((index, scale),), (), 0))
+            self.determine(nodes, self.equation_step(Rule.DIGITS, index, (), scale))
 
     def _apply_sum(self, index: int) -> None:
         """Derive the range of the only node without one, or narrow wide ranges."""
@@ -279,10 +306,8 @@ class Propagation:
             derived = sum_range(
                 coefficients, equation.constant, others, equation.coefficients[position], self.prime
             )
-            self._set_range(
-                node, derived, Step(Rule.SUM_RANGE, ((index, 1),), (), node)
-            )  # fmt: skip
-        if not self._unranged[index] and self._undetermined[index] > 1:
+            self._set_range(node, derived, self.equation_step(Rule.RANGE, index, (node,)))
+        if not self._unranged[index] and self.undetermined[index] > 1:
             self._apply_split(index)
 
     def _apply_split(self, index: int) -> None:
@@ -290,22 +315,40 @@ class Propagation:
         if index in self._split:
             return
         self._split.add(index)
-        nodes, coefficients, constant, row = self.equations[index]
-        ranges = [bounds for node in nodes if (bounds := self.ranges[node]) is not None]
+        equation = self.equations[index]
+        nodes, coefficients, ranges, constant, row = [], [], [], equation.constant, equation.row
+        for node, k in zip(equation.nodes, equation.coefficients):
+            if (bounds := self.ranges[node]) and bounds[0] < bounds[1]:
+                nodes.append(node)
+                coefficients.append(k)
+                ranges.append(bounds)
+            elif bounds:
+                constant = (constant + k * bounds[0]) % self.prime
         if (point := split_point(coefficients, constant, ranges, self.prime)) is None:
             return
-        self.steps.append(Step(Rule.SPLIT, ((index, 1),), (), 0, point))
         modulus, low_constant = point
         signed = [centred(k, self.prime) for k in coefficients]
         low = [low_part(k, modulus) for k in signed]
         high = [(k - part) // modulus for k, part in zip(signed, low)]
-        # The two representatives of the constant differ by p, which is 0 in the field.
-        high_constant = (constant - low_constant) * pow(modulus, -1, self.prime)
-        for parts, offset in ((low, low_constant), (high, high_constant)):
-            terms = [(node, k % self.prime) for node, k in zip(nodes, parts) if k]
+        # One of the two representatives of the constant makes the sum of integers 0.
+        high_constant = (constant - low_constant) // modulus
+        if (constant - low_constant) % modulus:
+            high_constant = (constant - self.prime - low_constant) // modulus
+        parts = [
+            ([(node, k) for node, k in zip(nodes, ks) if k], offset)
+            for ks, offset in ((low, low_constant), (high, high_constant))
+        ]
+        polynomials = tuple(
+            (*(((node,), k) for node, k in terms), ((), offset)) for terms, offset in parts
+        )
+        step = self.equation_step(Rule.SPLIT, index)
+        self.steps.append(step._replace(bounds=(modulus, modulus), polynomials=polynomials))
+        for terms, offset in parts:
+            self.references.append(self.derived)
+            self.derived += 1
             self._add_equation(
                 Equation(
-                    tuple([node for node, _ in terms]), tuple([k for _, k in terms]),
+                    tuple([node for node, _ in terms]), tuple([k % self.prime for _, k in terms]),
                     offset % self.prime, row,
                 )
             )  # fmt: skip
@@ -315,7 +358,7 @@ class Propagation:
         index = len(self.equations)
         self.equations.append(equation)
         uncounted = [node for node in equation.nodes if not self._is_counted[node]]
-        self._undetermined.append(len(uncounted))
+        self.undetermined.append(len(uncounted))
         self._undetermined_sum.append(sum(uncounted))
         self._unranged.append(sum(self.ranges[node] is None for node in equation.nodes))
         self._open.append(sum(self.ranges[node] is None for node in uncounted))
@@ -325,55 +368,33 @@ class Propagation:
         self._sums.extend()
         if len(uncounted) == 1:
             (last,) = uncounted
-            self.determine([last], Step(Rule.LINEAR, ((index, 1),), (), last))
+            self.determine([last], self.equation_step(Rule.DIGITS, index))
         self._digits.add(index)
         self._sums.add(index)
-
-    def run_one_hot(self) -> None:
-        """Apply the rule for one-hot sums to each equation until no rule applies."""
-        for index, equation in enumerate(self.equations):
-            if equation.row >= 0 and self._undetermined[index] > 1:
-                self._apply_one_hot(index)
-        self.run()
-
-    def _apply_one_hot(self, index: int) -> None:
-        """Determine the flags of a one-hot sum; see `Rule.ONE_HOT`."""
-        products: list[int] = []
-        selectors: set[int] = set()
-        zeros: set[int] = set()
-        nodes = self.undetermined_nodes(index)
-        for node in nodes:
-            for candidate in self.products_of[node]:
-                product = self.form.products[candidate]
-                factor = product.a if product.b.node == node else product.b
-                if (
-                    factor.factor and factor.node != node and self.is_determined(factor)
-                    and node in (product.a.node, product.b.node) and self.is_determined(product.c)
-                    and (not selectors or factor.node in selectors)
-                    and (zero := zero_of(factor, self.prime)) not in zeros
-                ):  # fmt: skip
-                    products.append(candidate)
-                    selectors.add(factor.node)
-                    zeros.add(zero)
-                    break
-            else:
-                return
-        if nodes:
-            self.determine(nodes, Step(Rule.ONE_HOT, ((index, 1),), tuple(products), 0))
 
     # --- products
 
     def _roots(self, index: int) -> None:
-        """Derive the range of a node that is alone in a product."""
+        """Derive the range of a node that is alone in a product, but for constants."""
         product = self.form.products[index]
-        if (coefficients := polynomial(product, self.prime)) is None:
+        a, b, c = map(self._with_value, product[:3])
+        if (coefficients := polynomial(product._replace(a=a, b=b, c=c), self.prime)) is None:
             return
-        node = next(term.node for term in product[:3] if term.factor)
+        node = next(term.node for term in (a, b, c) if term.factor)
         if self.ranges[node] is not None:
             return
         roots = quadratic_roots(*coefficients, self.prime)
         if roots:
-            self._set_range(node, _hull(roots, self.prime), Step(Rule.ROOTS, (), (index,), node))
+            self._set_range(
+                node, hull(roots, self.prime), self.product_step(Rule.ROOTS, index, (node,))
+            )
+
+    def _with_value(self, term: Affine) -> Affine:
+        """Return an affine term as a constant if its node is."""
+        bounds = self.ranges[term.node] if term.factor else None
+        if bounds is None or bounds[0] < bounds[1]:
+            return term
+        return Affine(0, 0, (term.factor * bounds[0] + term.constant) % self.prime)
 
     def _apply_to_product(self, index: int) -> None:
         """Apply all rules of products."""
@@ -382,27 +403,25 @@ class Propagation:
         fixed_a, fixed_b, fixed_c = map(self.is_determined, (a, b, c))
         if fixed_a and fixed_b:
             if not fixed_c:
-                self.determine([c.node], Step(Rule.PRODUCT, (), (index,), c.node))
+                self.determine([c.node], self.product_step(Rule.DIGITS, index))
         elif fixed_c:
             if a.node == b.node and a.factor and b.factor:
                 bounds = self.ranges[a.node]
                 if bounds and fixes_sign(bounds, sum_of_roots(product, self.prime), self.prime):
-                    self.determine([a.node], Step(Rule.SIGN, (), (index,), a.node))
+                    self.determine([a.node], self.product_step(Rule.SIGN, index))
             elif fixed_a or fixed_b:
                 factor, quotient = (a, b) if fixed_a else (b, a)
                 if self.is_nonzero(factor):
                     node = quotient.node
-                    self.determine([node], Step(Rule.QUOTIENT, (), (index,), node))
+                    self.determine([node], self.product_step(Rule.QUOTIENT, index, (node,)))
                 else:
                     self._apply_zero_test(index, factor, quotient)
         for factor, other in ((a, b), (b, a)):
             if not c.factor and not c.constant and other.factor and self.is_nonzero(factor):
                 zero = centred(zero_of(other, self.prime), self.prime)
                 node = other.node
-                self._set_range(
-                    node, (zero, zero),
-                    Step(Rule.FACTOR_IS_ZERO, (), (index,), node),
-                )  # fmt: skip
+                step = self.product_step(Rule.QUOTIENT, index, (node,))
+                self._set_range(node, (zero, zero), step)
         if self.is_nonzero(c):
             for term in (a, b):
                 if term.factor and not self.is_nonzero(term):
@@ -413,8 +432,21 @@ class Propagation:
             self._apply_product_ranges(index)
 
     def _apply_zero_test(self, index: int, factor: Affine, flag: Affine) -> None:
-        """Determine the flag of X * W = Z by a second product X * U = V; see `Rule.ZERO_TEST`."""
+        """Determine the flag of X * W = Z by a second product X * U = V, for X = 0 and otherwise.
+
+        If X is 0, then V = 0; else W = Z / X. X decides which, equally for both witnesses.
+        """
         zero = zero_of(factor, self.prime)
+        node = (flag.node,)
+        suppose = Step(Rule.SUPPOSE, (), (factor.node, *node), (zero, zero))
+        quotient = self.product_step(Rule.QUOTIENT, index, node)
+        conclusion = Step(Rule.OTHERWISE, ()), quotient, Step(Rule.JOIN, ())
+        dividend = self.form.products[index].c
+        if dividend.node == factor.node and zero_of(dividend, self.prime) != zero:
+            # If X is 0, Z is not.
+            self.steps += [suppose, self.product_step(Rule.ROOTS, index, node), *conclusion]
+            self.determine(node)
+            return
         for other in self.products_of[flag.node]:
             a, b, c, _ = self.form.products[other]
             if c.factor and c.node == flag.node:
@@ -422,67 +454,28 @@ class Propagation:
                     if term.node == factor.node and term.factor and (
                         zero_of(term, self.prime) == zero
                     ):  # fmt: skip
-                        step = Step(Rule.ZERO_TEST, (), (index, other), flag.node)
-                        self.determine([flag.node], step)
+                        self.steps += [suppose, self.product_step(Rule.DIGITS, other), *conclusion]
+                        self.determine(node)
                         return
 
     def _apply_product_ranges(self, index: int) -> None:
         """Derive a range from the ranges of the other nodes or wires of a product."""
         product = self.form.products[index]
         a, b, c, row = product
+        self._roots(index)
         if c.factor and a.factor and b.factor and self.ranges[c.node] is None:
             first, second = self.ranges[a.node], self.ranges[b.node]
             if first and second:
                 derived = product_range(product, first, second, self.prime)
-                self._set_range(c.node, derived, Step(Rule.PRODUCT_RANGE, (), (index,), c.node))
+                self._set_range(c.node, derived, self.product_step(Rule.RANGE, index, (c.node,)))
         wires = self.rows.wires_of(row)
-        if not 1 < len(wires) <= _MAX_CASE_WIRES:
+        if not 1 < len(wires) <= MAX_CASE_WIRES:
             return
         unranged = [wire for wire in wires if self.ranges[wire] is None]
         if len(unranged) != 1:
             return
         (wire,) = unranged
         values = case_values(self.rows, row, wire, self.ranges)
-        bounds = _hull(values, self.prime) if values else None
-        if bounds and bounds[1] - bounds[0] <= _MAX_CASES:
-            self._set_range(wire, bounds, Step(Rule.CASES, (), (index,), wire))
-
-
-def case_values(
-    rows: Rows, row: int, wire: int, ranges: list[Range | None]
-) -> set[int] | None:  # fmt: skip
-    """Return the values of a wire in a row for all combinations of values of the other wires.
-
-    None if the combinations are too many, or if the wire may have any value for one of them.
-    """
-    prime, others, count = rows.prime, [], 1
-    for other in sorted(rows.wires_of(row) - {wire}):
-        bounds = ranges[other]
-        assert bounds is not None
-        count *= bounds[1] - bounds[0] + 1
-        if count > _MAX_CASES:
-            return None
-        others.append((other, range(bounds[0], bounds[1] + 1)))
-    values: set[int] = set()
-    sides = [rows.side(matrix, row) for matrix in range(3)]
-    for choice in combinations(*[numbers for _, numbers in others]):
-        assignment = {0: 1, **{other: value for (other, _), value in zip(others, choice)}}
-        (ka, ca), (kb, cb), (kc, cc) = (
-            (
-                sum(k for each, k in zip(*side) if each == wire),
-                sum(assignment[each] * k for each, k in zip(*side) if each != wire),
-            )
-            for side in sides
-        )
-        roots = quadratic_roots(ka * kb, ka * cb + kb * ca - kc, ca * cb - cc, prime)
-        if roots is None:
-            return None
-        values.update(roots)
-    return values
-
-
-def _hull(values: Iterable[int], prime: int) -> Range | None:
-    """Return the range from the smallest to the greatest centred value; None if it is too wide."""
-    signed = [centred(value, prime) for value in values]
-    low, high = min(signed), max(signed)
-    return (low, high) if high - low < prime - 1 else None
+        bounds = hull(values, self.prime) if values else None
+        if bounds and bounds[1] - bounds[0] <= MAX_CASES:
+            self._set_range(wire, bounds, self.product_step(Rule.CASES, index, (wire,)))

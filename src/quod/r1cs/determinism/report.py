@@ -7,10 +7,11 @@ from time import monotonic
 from typing import Literal
 
 from quod.frozen import frozen
-from quod.r1cs.determinism.certificate_checker import check_certificate, check_normal_form
+from quod.r1cs.determinism.certificate_checker import check_certificate
 from quod.r1cs.determinism.cores import Core, cores_of, eliminate
 from quod.r1cs.determinism.denominators import find_denominators
 from quod.r1cs.determinism.normal_form import NormalForm
+from quod.r1cs.determinism.one_hot import run_one_hot
 from quod.r1cs.determinism.propagation import Propagation, TimeIsUp
 from quod.r1cs.determinism.rows import Rows
 from quod.r1cs.determinism.rules import Step
@@ -95,7 +96,6 @@ def check(
     except TimeIsUp:
         timed_out = True
     progress(f"checking a certificate of {len(facts.steps)} steps")
-    check_normal_form(rows, form)
     determined = check_certificate(rows, form, facts.steps)
     core_of: dict[int, tuple[int, ...]] = {}
     pairs: dict[int, Pair] = {}
@@ -124,7 +124,7 @@ def _propagate(facts: Propagation, deadline: float) -> None:
     facts.run()
     progress = True
     while progress and not facts.are_targets_determined():
-        facts.run_one_hot()
+        run_one_hot(facts)
         find_denominators(facts)
         progress = False
         for core in cores_of(facts):

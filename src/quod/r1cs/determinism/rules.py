@@ -19,85 +19,77 @@ from typing import NamedTuple, overload
 from quod.r1cs.determinism.arithmetic import Range, centred
 from quod.r1cs.determinism.normal_form import Affine, Product
 
+Polynomial = dict[tuple[int, ...], int]
+"""Coefficients by monomial: the nodes of the monomial in ascending order."""
+Terms = tuple[tuple[tuple[int, ...], int], ...]
+"""A polynomial as pairs of a monomial and its coefficient."""
+
+
+NO_RANGE: Range = (0, -1)
+"""The bounds of a step that concludes no range."""
+
 
 class Rule(IntEnum):
     """The rules; `SOUNDNESS` has the argument for each."""
 
-    LINEAR = 0
-    DIGITS = 1
-    SUM_RANGE = 2
-    PRODUCT = 3
-    QUOTIENT = 4
-    FACTOR_IS_ZERO = 5
+    DIGITS = 0
+    QUOTIENT = 1
+    SIGN = 2
+    RANGE = 3
+    ROOTS = 4
+    CASES = 5
     NONZERO = 6
-    PRODUCT_RANGE = 7
-    ROOTS = 8
-    CASES = 9
-    SIGN = 10
-    ZERO_TEST = 11
-    ONE_HOT = 12
-    SPLIT = 13
-    EDWARDS = 14
+    SPLIT = 7
+    DERIVE = 8
+    SUPPOSE = 9
+    OTHERWISE = 10
+    JOIN = 11
 
 
 SOUNDNESS = {
-    Rule.LINEAR: (
-        "A sum of multiples of equations has one undetermined node, with a nonzero coefficient: "
-        "the equation has one solution for it."
-    ),
     Rule.DIGITS: (
-        "The undetermined nodes of such a sum have ranges of widths w[i]. For two witnesses the "
-        "sum of c[i] * d[i] is 0 modulo p, with differences |d[i]| <= w[i]. The sum of "
-        "|c[i]| * w[i] is below p, so it is 0 as an integer. In ascending order each |c[i]| "
-        "exceeds the sum of |c[j]| * w[j] before it, so the last nonzero d[i] would outweigh the "
-        "others: all are 0."
+        "Products of determined nodes are determined. A single other node is the solution of a "
+        "linear equation. Several others have ranges of widths w[i]: for two witnesses the sum of "
+        "c[i] * d[i] is 0 modulo p, with differences |d[i]| <= w[i]. The sum of |c[i]| * w[i] is "
+        "below p, or the sum of c[i] * x[i] has bounds that differ by less than p, so it is 0 as "
+        "an integer. In ascending order each |c[i]| exceeds the sum of |c[j]| * w[j] before it, so "
+        "the last nonzero d[i] would outweigh the others: all are 0."
     ),
-    Rule.SUM_RANGE: (
-        "An equation is solved for a node; the other nodes have ranges, and the sum of their "
-        "bounds is a range of fewer than p integers."
-    ),
-    Rule.PRODUCT: "Both factors are determined, hence the product.",
-    Rule.QUOTIENT: "The product and a factor that is never 0 are determined, hence their quotient.",
-    Rule.FACTOR_IS_ZERO: "The product is 0 and a factor is never 0, so the other factor is 0.",
-    Rule.NONZERO: (
-        "A field has no divisors of zero: a product is nonzero exactly if both factors are."
-    ),
-    Rule.PRODUCT_RANGE: (
-        "The product of two integers of two ranges lies between the smallest and the greatest "
-        "product of their bounds."
-    ),
-    Rule.ROOTS: (
-        "A product has a single node: its values are the roots of a polynomial of degree 2."
-    ),
-    Rule.CASES: (
-        "All wires of a constraint but one have ranges; for each combination of their values the "
-        "remaining wire is a root of a polynomial of degree at most 2."
+    Rule.QUOTIENT: (
+        "The product and a factor that is never 0 are determined, hence their quotient. If the "
+        "product is 0 and a factor is never 0, the other factor is 0."
     ),
     Rule.SIGN: (
         "(k x + c)(l x + d) is determined. Two solutions x and y are equal or have the sum "
         "s = -(k d + l c) / (k l). No integer strictly between twice the bounds of x is s modulo "
         "p, so the sum is s only if both are the same bound."
     ),
-    Rule.ZERO_TEST: (
-        "X is determined, X * U = V and X * W = Z, where V and W are terms of one node and Z is "
-        "determined. If X is 0, then V = 0; else W = Z / X. X decides which, equally for both "
-        "witnesses."
+    Rule.RANGE: (
+        "An equation is solved for a node. The others have ranges; a sum of products of different "
+        "nodes has its bounds at corners of these ranges, fewer than p integers apart."
     ),
-    Rule.ONE_HOT: (
-        "Each undetermined node y[i] of an equation occurs in a product (x - k[i]) * Y[i] = Z[i], "
-        "with x and Z[i] determined and distinct k[i]. At most one factor x - k[i] is 0; the "
-        "other y[i] are quotients, and the equation gives the last one."
+    Rule.ROOTS: (
+        "For each combination of values of the other nodes, a node is a root of a polynomial of "
+        "degree at most 2. If none has a root, no witness belongs to the case."
+    ),
+    Rule.CASES: "As for ROOTS, but the nodes are the wires of the constraints.",
+    Rule.NONZERO: (
+        "A field has no divisors of zero: a product is nonzero exactly if both factors are."
     ),
     Rule.SPLIT: (
-        "All nodes of an equation have ranges, and the sum of its terms is between -p and p, so it "
-        "is 0 as an integer. Its coefficients are l[i] + m * h[i], its constant k + m * j. The sum "
-        "with l[i] and k is a multiple of m between -m and m, so it is 0, and so is the sum with "
-        "h[i] and j: two new equations."
+        "A sum of integers is a multiple of p between -p and p, so it is 0. It is l + m * h for "
+        "two sums l and h. So l is a multiple of m between -m and m: l is 0, and so is h."
     ),
-    Rule.EDWARDS: (
-        "F * y = N with F and N determined. F is 0 only if t is a constant; by products of the "
-        "system t = M1 * M2 and N = u * M1 + v * M2. F = N = 0 implies that M2² is a constant, "
-        "which is no square; or that t is 0, which it is not. So y is N / F, or there is none."
+    Rule.DERIVE: (
+        "A sum of multiples of polynomials that are 0 is 0. A new node may stand for a polynomial "
+        "of earlier nodes."
+    ),
+    Rule.SUPPOSE: "In a first case a node has a value. Its facts end with the case.",
+    Rule.OTHERWISE: "The first case implies the claim; in the second case the node differs.",
+    Rule.JOIN: (
+        "The second case implies the claim too. A claim that nodes are determined needs a case "
+        "that both witnesses share, so the node that decides it is determined. A claim that the "
+        "integer sum of bits is from 0 to p - 1 is about one witness."
     ),
 }
 
@@ -105,18 +97,21 @@ SOUNDNESS = {
 class Step(NamedTuple):
     """An application of a rule.
 
-    equations: pairs of an equation's index and its multiplier.
-    products: indices of products.
-    node: the node of the conclusion, or 0 if the rule concludes about all undetermined nodes.
+    sources: constraints, each with a multiplier, an integer or a polynomial. The rows come first,
+        then the definitions of forms, then the polynomials that steps have derived.
+    nodes: the nodes of the conclusion; none if a rule concludes about all undetermined nodes. For
+        SUPPOSE the node that has a value, and those that both cases determine.
     bounds: the range that the node has from this step on; for NONZERO the value that it never has,
-        for SPLIT m and k, for EDWARDS u and v.
+        for SUPPOSE its value, for SPLIT m twice.
+    polynomials: for SPLIT both parts, for DERIVE the definition of a new node, for SUPPOSE the sums
+        of bits that are from 0 to p - 1 in both cases.
     """
 
     rule: Rule
-    equations: tuple[tuple[int, int], ...]
-    products: tuple[int, ...]
-    node: int
-    bounds: Range | None = None
+    sources: tuple[tuple[int, int | Terms], ...]
+    nodes: tuple[int, ...] = ()
+    bounds: Range = NO_RANGE
+    polynomials: tuple[Terms, ...] = ()
 
 
 def digit_scale(coefficients: Sequence[int], widths: Sequence[int], prime: int) -> int | None:
@@ -170,13 +165,16 @@ def sum_range(
 def product_range(product: Product, a: Range, b: Range, prime: int) -> Range | None:
     """Return the range of the node of c for ranges of the nodes of a and b, or None.
 
-    c = k * (x + u) * (y + v) + w, with centred k, u, v and w.
+    c = k·x·y + u·x + v·y + w, with centred k, u, v and w; x, y and c are different nodes.
     """
-    (ka, _, ca), (kb, _, cb), (kc, _, cc) = product.a, product.b, product.c
-    u, v = (centred(constant * pow(k, -1, prime), prime) for k, constant in ((ka, ca), (kb, cb)))
+    (ka, first, ca), (kb, second, cb), (kc, result, cc) = product.a, product.b, product.c
+    if len({first, second, result}) < 3:
+        return None
     inverse = pow(kc, -1, prime)
-    k, w = centred(ka * kb * inverse, prime), centred(-cc * inverse, prime)
-    corners = [k * (x + u) * (y + v) + w for x in a for y in b]
+    k, u, v, w = (
+        centred(number * inverse, prime) for number in (ka * kb, ka * cb, ca * kb, ca * cb - cc)
+    )
+    corners = [k * x * y + u * x + v * y + w for x in a for y in b]
     low, high = min(corners), max(corners)
     return (low, high) if high - low < prime - 1 else None
 

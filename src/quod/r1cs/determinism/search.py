@@ -14,13 +14,22 @@ from time import monotonic
 from quod.frozen import frozen
 from quod.r1cs.determinism.assignment import Assignment, Conflict
 from quod.r1cs.determinism.cores import Core
+from quod.r1cs.determinism.elimination import solve_near
 from quod.r1cs.determinism.propagation import Propagation
 from quod.r1cs.determinism.rules import sum_of_roots, zero_of
+from quod.r1cs.determinism.undefined import assign_undefined, undefined_quotients
 
+_PLAIN_STARTS = 2
+"""The number of attempts before those with a quotient 0/0."""
+_MAX_UNDEFINED = 4
+"""The number of attempts for each quotient."""
 _MAX_CONFLICTS = 60
 """The number of conflicts after which an attempt to complete a witness ends."""
 _MAX_CHANGED_NODES = 16
 _MAX_ZERO_FACTORS = 12
+_MAX_WIDE_NODES = 6
+_MAX_STEPS = 8
+"""The number of values by which the nodes of an equation compensate a change."""
 _MAX_ATTEMPTS = 10
 """The number of further attempts from other random inputs."""
 
@@ -50,13 +59,16 @@ class Search:
 
     def pair(self, core: Core, targets: Sequence[int]) -> Pair | None:
         """Return two witnesses that differ in one of the targets, which the core contains."""
-        for start in self._starts(core):
+        for witness in self._witnesses(core):
             if monotonic() > self.deadline:
                 return None
-            first = self._witness(start)
-            if first is None:
+            if witness is None:
                 continue
-            pair = self._second_witness(core, targets, first)
+            first, nodes = witness
+            if nodes:
+                pair = self.changed(core, nodes, targets, first)
+            else:
+                pair = self._second_witness(core, targets, first)
             if pair is not None and self._is_valid(pair, targets):
                 return pair
         return None
@@ -72,8 +84,32 @@ class Search:
 
     # --- the first witness
 
+    def _witnesses(self, core: Core) -> Iterator[tuple[list[int], list[int]] | None]:
+        """Yield witnesses, each with the nodes to change, and None for each failure.
+
+        Quotients 0/0 follow the first attempts.
+        """
+        for number, start in enumerate(self._starts(core)):
+            if number == _PLAIN_STARTS:
+                for index in undefined_quotients(self.facts, core):
+                    for _ in range(_MAX_UNDEFINED):
+                        yield self._undefined(core, index)
+            first = self._witness(start)
+            yield None if first is None else (first, [])
+
+    def _undefined(self, core: Core, index: int) -> tuple[list[int], list[int]] | None:
+        """Return a witness in which a quotient is 0/0, and the node of the quotient."""
+        try:
+            self._start()
+            quotient = assign_undefined(self._first, index, self._generator)
+        except Conflict:
+            return None
+        values = self._completed([quotient])
+        return None if values is None else (values, [quotient])
+
     def _starts(self, core: Core) -> Iterator[Trial]:
-        """Yield values to start from: none, a factor of the core that is 0, equal inputs."""
+        """Yield values to start from: none, a factor of the core that is 0, equal inputs, ends
+        of ranges."""
         form, facts, inputs = self.facts.form, self.facts, sorted(self.facts.rows.inputs)
         yield ()
         yield ()
@@ -91,11 +127,38 @@ class Search:
                 for wire in inputs
                 if (bounds := facts.ranges[wire]) is None or bounds[0] <= value <= bounds[1]
             ]
+        wide = [
+            (node, bounds)
+            for node in core.nodes
+            if (bounds := facts.ranges[node]) is not None and bounds[1] - bounds[0] > 1
+        ]
+        for node, (low, high) in wide[:_MAX_WIDE_NODES]:
+            yield ((node, low),)
+            yield ((node, high),)
         for _ in range(_MAX_ATTEMPTS):
             yield ()
 
     def _witness(self, start: Trial) -> list[int] | None:
         """Return the values of all nodes of a witness that has the values of a trial."""
+        try:
+            self._start()
+            self._first.extend(start)
+        except Conflict:
+            return None
+        return self._completed()
+
+    def _start(self) -> None:
+        """Start a first witness with the values of constants."""
+        self._first.undo((0, 0))
+        constants = [
+            (node, bounds[0])
+            for node, bounds in enumerate(self.facts.ranges)
+            if bounds and bounds[0] == bounds[1]
+        ]
+        self._first.extend([(0, 1), *constants])
+
+    def _completed(self, initial: Sequence[int] = ()) -> list[int] | None:
+        """Complete the first witness, some nodes first: return the values of all, or None."""
         rows, form = self.facts.rows, self.facts.form
         inputs = sorted(rows.inputs)
         if self._generator.random() < 0.5:
@@ -103,20 +166,12 @@ class Search:
         else:
             # Public inputs, which come first, are often equated with a result.
             inputs.reverse()
-        self._first.undo((0, 0))
-        try:
-            constants = [
-                (node, bounds[0])
-                for node, bounds in enumerate(self.facts.ranges)
-                if bounds and bounds[0] == bounds[1]
-            ]
-            self._first.extend([(0, 1), *constants])
-            self._first.extend(start)
-        except Conflict:
-            return None
-        # Equations then determine nodes without a range, for any values of the others.
-        ranges = self.facts.ranges
-        others = sorted(range(1, form.nodes), key=lambda node: ranges[node] is None)
+        # Equations then determine nodes without a range, for any values of the others; targets
+        # come last.
+        ranges, targets = self.facts.ranges, set(rows.targets)
+        others = sorted(
+            range(1, form.nodes), key=lambda node: (ranges[node] is None, node in targets)
+        )
         order = [*inputs, *others]
         self._attempts += 1
         if not self._attempts % 2:
@@ -124,6 +179,7 @@ class Search:
             is_input = set(inputs)
             bounded = [node for node in others if ranges[node] is not None]
             order = [*(node for node in bounded if node not in is_input), *order]
+        order = [*initial, *order]
         if not self._complete(self._first, order, lambda node: self._trial_values(node)):
             return None
         return [value or 0 for value in self._first.values]
@@ -147,8 +203,17 @@ class Search:
                 position += 1
             if position == len(order):
                 return True
-            node = order[position]
-            values = self._roots(assignment, node) or list(candidates(node))
+            # A free factor first, as other nodes follow from it.
+            free = (each for each in reversed(assignment.free) if assignment.values[each] is None)
+            node = next(free, order[position])
+            try:
+                if conflicts:
+                    solve_near(assignment, node, self._generator)
+                if assignment.values[node] is not None:
+                    continue
+                values = self._roots(assignment, node) or list(candidates(node))
+            except Conflict:
+                values = []
             decisions.append((assignment.checkpoint(), position, node, values))
             while decisions:
                 mark, position, node, values = decisions[-1]
@@ -201,6 +266,8 @@ class Search:
         """
         second, wires = self._second, self.facts.form.wires
         inside = set(core.nodes)
+        # Wires follow from earlier ones more often than from later ones; targets come last.
+        order = sorted(core.nodes, key=lambda node: (node in targets, node))
         second.undo((0, 0))
         second.extend((node, value) for node, value in enumerate(first) if node not in inside)
         second.values[0] = 1
@@ -215,7 +282,7 @@ class Search:
                 except Conflict:
                     continue
                 if not self._complete(
-                    second, core.nodes, lambda node: self._second_values(node, first[node])
+                    second, order, lambda node: self._second_values(node, first[node])
                 ):
                     continue
                 values = [value or 0 for value in second.values[:wires]]
@@ -231,11 +298,26 @@ class Search:
         values.append(self._generator.randrange(prime))
         if bounds is not None:
             values += [bounds[0], bounds[1]]
+        values += [before + change for change in self._compensated(node)]
         for index in self.facts.products_of[node]:
             product = self.facts.form.products[index]
             if product.a.node == product.b.node == node:
                 values.append(sum_of_roots(product, prime) - before)
         return [value for value in dict.fromkeys(v % prime for v in values) if value != before]
+
+    def _compensated(self, node: int) -> list[int]:
+        """Return changes of a node that a change by 1 of a node in an equation compensates."""
+        changes: list[int] = []
+        for index in self.facts.equations_of[node]:
+            equation = self.facts.equations[index]
+            k = equation.coefficients[equation.nodes.index(node)]
+            inverse = pow(k, -1, self._prime)
+            for other, coefficient in zip(equation.nodes, equation.coefficients):
+                if other != node and not self.facts.determined[other]:
+                    changes += [coefficient * inverse, -coefficient * inverse]
+            if len(changes) >= _MAX_STEPS:
+                break
+        return changes[:_MAX_STEPS]
 
     def _second_values(self, node: int, before: int) -> list[int]:
         """Return values to try in the second witness: that of the first one, then others."""

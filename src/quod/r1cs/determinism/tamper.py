@@ -16,6 +16,7 @@ from quod.r1cs.checks import UnsatisfiedError, failing_rows, failures_of
 from quod.r1cs.determinism.cores import cores_of
 from quod.r1cs.determinism.denominators import find_denominators
 from quod.r1cs.determinism.normal_form import NormalForm
+from quod.r1cs.determinism.one_hot import run_one_hot
 from quod.r1cs.determinism.propagation import Propagation
 from quod.r1cs.determinism.search import Search
 from quod.r1cs.determinism.sources import ALL, rows_of_circuit
@@ -91,7 +92,7 @@ def _facts(system: ConstraintSystem) -> Propagation:
     rows = rows_of_circuit(system, targets=[ALL])
     facts = Propagation(rows, NormalForm(rows))
     facts.run()
-    facts.run_one_hot()
+    run_one_hot(facts)
     find_denominators(facts)
     return facts
 

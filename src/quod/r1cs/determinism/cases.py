@@ -1,0 +1,53 @@
+"""Cases: the values of a wire for all combinations of values of the other wires of a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import product as combinations
+
+from quod.r1cs.determinism.arithmetic import Range, centred, quadratic_roots
+from quod.r1cs.determinism.rows import Rows
+
+MAX_CASE_WIRES = 4
+MAX_CASES = 64
+"""The number of combinations, and the greatest width of the derived range."""
+
+
+def case_values(
+    rows: Rows, row: int, wire: int, ranges: list[Range | None]
+) -> set[int] | None:  # fmt: skip
+    """Return the values of a wire in a row for all combinations of values of the other wires.
+
+    None if the combinations are too many, or if the wire may have any value for one of them.
+    """
+    prime, others, count = rows.prime, [], 1
+    for other in sorted(rows.wires_of(row) - {wire}):
+        bounds = ranges[other]
+        assert bounds is not None
+        count *= bounds[1] - bounds[0] + 1
+        if count > MAX_CASES:
+            return None
+        others.append((other, range(bounds[0], bounds[1] + 1)))
+    values: set[int] = set()
+    sides = [rows.side(matrix, row) for matrix in range(3)]
+    for choice in combinations(*[numbers for _, numbers in others]):
+        assignment = {0: 1, **{other: value for (other, _), value in zip(others, choice)}}
+        (ka, ca), (kb, cb), (kc, cc) = (
+            (
+                sum(k for each, k in zip(*side) if each == wire),
+                sum(assignment[each] * k for each, k in zip(*side) if each != wire),
+            )
+            for side in sides
+        )
+        roots = quadratic_roots(ka * kb, ka * cb + kb * ca - kc, ca * cb - cc, prime)
+        if roots is None:
+            return None
+        values.update(roots)
+    return values
+
+
+def hull(values: Iterable[int], prime: int) -> Range | None:
+    """Return the range from the smallest to the greatest centred value; None if it is too wide."""
+    signed = [centred(value, prime) for value in values]
+    low, high = min(signed), max(signed)
+    return (low, high) if high - low < prime - 1 else None

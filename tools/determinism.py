@@ -1,0 +1,79 @@
+"""Table of the verdicts of `quod r1cs check` for every .r1cs file of a folder.
+
+A circuit is decided if all of its outputs are unique or at least one is ambiguous. A circuit
+without outputs has nothing to decide; it is counted separately. Run it with circomlib's templates,
+compiled one a file: `python -m tools.determinism FOLDER --time 60`.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from time import process_time
+from typing import NamedTuple
+
+from quod.formats import R1cs
+from quod.r1cs.determinism.report import AMBIGUOUS, UNKNOWN, check
+from quod.r1cs.determinism.sources import rows_of_file
+
+NO_OUTPUTS = "no outputs"
+
+
+class Result(NamedTuple):
+    """The verdict of a circuit: unique, ambiguous, unknown or no outputs; its targets by kind."""
+
+    name: str
+    constraints: int
+    verdict: str
+    targets: Counter[str]
+    seconds: float
+
+
+def result_of(path: Path, seconds: float) -> Result:
+    """Check the outputs of a file within a time limit; `seconds` of the result is CPU time."""
+    begin = process_time()
+    rows = rows_of_file(R1cs.open(path, any_prime=True))
+    verdicts = check(rows, seconds=seconds).verdicts
+    targets = Counter[str](verdict.kind for verdict in verdicts)
+    kinds = [kind for kind in (AMBIGUOUS, UNKNOWN) if targets[kind]]
+    verdict = kinds[0] if kinds else "unique" if targets else NO_OUTPUTS
+    return Result(path.stem, rows.count, verdict, targets, process_time() - begin)
+
+
+def summary(results: Sequence[Result]) -> str:
+    """Return the share of decided circuits among those with outputs, and among all."""
+    counts = Counter(result.verdict for result in results)
+    decided = counts["unique"] + counts[AMBIGUOUS]
+    asked = len(results) - counts[NO_OUTPUTS]
+    texts = [f"{count} {verdict}" for verdict, count in sorted(counts.items())]
+    share = f"{100 * decided / asked:.1f} %" if asked else "none"
+    return f"{len(results)} circuits: {', '.join(texts)}; decided {decided} of {asked}: {share}"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("folder", type=Path, help="searched with its subfolders")
+    parser.add_argument("--time", type=float, default=60.0, help="seconds for each circuit")
+    parser.add_argument("--undecided", action="store_true", help="print only unknown circuits")
+    options = parser.parse_args(arguments)
+    results = []
+    print("| circuit | constraints | verdict | unique | ambiguous | unknown | CPU s |")
+    print("|---|---|---|---|---|---|---|")
+    for path in sorted(options.folder.rglob("*.r1cs")):
+        result = result_of(path, options.time)
+        results.append(result)
+        if not options.undecided or result.verdict == UNKNOWN:
+            columns = [str(result.targets[kind]) for kind in ("unique", AMBIGUOUS, UNKNOWN)]
+            print(
+                f"| {result.name} | {result.constraints:,} | {result.verdict} | "
+                f"{' | '.join(columns)} | {result.seconds:.2f} |",
+                flush=True,
+            )
+    print(summary(results))
+
+
+if __name__ == "__main__":
+    main()
