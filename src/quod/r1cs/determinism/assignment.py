@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterable, Sequence
 
 from quod.r1cs.determinism.arithmetic import centred, contains, quadratic_roots
@@ -12,6 +13,10 @@ from quod.r1cs.determinism.rules import digit_scale, polynomial, zero_of
 
 class Conflict(Exception):
     """No witness has the assigned values."""
+
+
+# Each trial of a search decomposes the same equations.
+_digit_scale = functools.lru_cache(maxsize=1024)(digit_scale)
 
 
 class Assignment:
@@ -133,9 +138,9 @@ class Assignment:
                 bounds.append(pair)
         if len(nodes) < 2:
             return
-        coefficients = [self._coefficient(index, node) for node in nodes]
-        widths = [high - low for low, high in bounds]
-        if (scale := digit_scale(coefficients, widths, prime)) is None:
+        coefficients = tuple([self._coefficient(index, node) for node in nodes])
+        widths = tuple([high - low for low, high in bounds])
+        if (scale := _digit_scale(coefficients, widths, prime)) is None:
             return
         total = self._totals[index] * scale
         digits = []
