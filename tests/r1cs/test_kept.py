@@ -163,7 +163,11 @@ def test_quods_own_circuits_are_traced_once(monkeypatch: pytest.MonkeyPatch) -> 
     assert failed.value.failures == expected.value.failures
     assert len(calls) == 1
     # Other sources, another circuit.
-    monkeypatch.setattr(kept, "sources", SimpleNamespace(digest=lambda: sources.digest() + "x"))
+    monkeypatch.setattr(
+        kept,
+        "sources",
+        SimpleNamespace(digest=lambda: sources.digest() + "x", are_unchanged=lambda: True),
+    )
     builtin_circuit(MODULE, NAME, "bls12_381")
     assert len(calls) == 2
 
