@@ -36,8 +36,8 @@ if TYPE_CHECKING:
 
 _ALIGNMENT = 256
 _FIRST_ADDRESS = 1 << 59
-# Downloads of this size are flags with which a kernel reports that it has run.
-_FLAG_BYTES = 16
+FLAG_BYTES = 16
+"""The size of downloads that are flags, with which a kernel reports that it has run."""
 
 
 @frozen
@@ -171,7 +171,7 @@ class PlanningDevice(OpenedDevice):
     def download(self, buffer: Buffer, array: Any) -> None:
         """Fill the array with the answer, and a flag with ones."""
         check_same_size(buffer, Buffer.wrap(array))
-        if array.nbytes == _FLAG_BYTES:
+        if array.nbytes == FLAG_BYTES:
             array.view(np.uint32).fill(1)
         else:
             array.view(np.uint8).fill(self._answer)

@@ -15,7 +15,8 @@ import numpy as np
 
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES
-from quod.device.cuda.planning import GpuModel, PlannedKernel, PlanningDevice
+from quod.device.cuda.planning import FLAG_BYTES, GpuModel, PlannedKernel, PlanningDevice
+from quod.device.memory.buffer import Buffer
 from quod.device.protocol import HostDevice
 from quod.device.runtime.timeline import Timeline
 from quod.field.array import Words
@@ -59,6 +60,27 @@ def host_kernels(device: HostDevice, curves: Sequence[str] = NAMES) -> list[Plan
     return kernels
 
 
+class _ProofDevice(PlanningDevice):
+    """Reports whether bases have multiples at infinity, for which MSMs have other kernels.
+
+    Bases are computed while a proof is recorded, and recordings that began before may still assume
+    that none is infinite. So either of both reports decides on kernels.
+    """
+
+    def __init__(self, model: GpuModel, *, infinite: bool) -> None:
+        super().__init__(model)
+        self._infinite = infinite
+        self._flags = 0
+
+    def download(self, buffer: Buffer, array: Any) -> None:
+        """See `PlanningDevice`; of two flags of some bases, the first is the report."""
+        super().download(buffer, array)
+        if array.nbytes == FLAG_BYTES:
+            self._flags += 1
+            if self._flags % 2 and not self._infinite:
+                array.view(np.uint32).fill(0)
+
+
 @frozen
 class _Shape:
     curve: str
@@ -83,9 +105,8 @@ def first_proof_kernels(
         follow(f"{shape.curve}, domain 2**{shape.log2_domain}, {shape.variables} variables")
         zkey = _key(shape)
         for model in models:
-            # The answers tell that no base, or that each base, has a multiple at infinity.
-            for answer in (0, 1):
-                for kernel in _recorded(zkey, PlanningDevice(model, answer=answer)):
+            for infinite in (False, True):
+                for kernel in _recorded(zkey, _ProofDevice(model, infinite=infinite)):
                     kernels[model.arch][_identity(kernel)] = kernel
                 # Keys in use form cycles, and hold gigabytes.
                 gc.collect()
