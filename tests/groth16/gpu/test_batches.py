@@ -131,7 +131,7 @@ def test_unreduced_witness_value_is_reported(
     bad = Witness("bad.wtns", good.curve, values, good.size)
     proofs = key.prove_many([good, bad], seed=9)
     assert next(proofs) == expected[0]
-    with pytest.raises(InputError, match=r"scalar \d is not below the order of bn254\.g2"):
+    with pytest.raises(InputError, match=r"scalar \d is not below the order of bn254\.g1"):
         next(proofs)
 
 
