@@ -4,8 +4,7 @@
 SHELL := /bin/bash
 VENV := .venv
 BIN := $(VENV)/bin
-# One more than the cores of the smallest machine, as tests wait for a tenth of their time.
-WORKERS ?= 3
+WORKERS ?= 2
 PYTEST_ARGS ?=
 SWEEP_ARGS ?=
 DEMO := build/demo

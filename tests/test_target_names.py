@@ -33,8 +33,11 @@ ALGORITHMS = (
 NAMES = re.compile(r"llvm|ptx|wgsl|cuda|webgpu|vulkan|cpu", re.IGNORECASE)
 DEVICES = re.compile(r"(Cpu|Cuda|WebGpu|Emulated|Export)Device|is_(cpu|cuda|webgpu|vulkan|wgsl)")
 
-THEIRS = {"tensor/torch/memory.py": {"cuda", "is_cuda"}}
-"""PyTorch's names of its tensors' devices."""
+THEIRS = {
+    "tensor/torch/memory.py": {"cuda", "is_cuda"},
+    "groth16/gpu/first_proofs.py": {"quod.device.cuda.planning"},
+}
+"""PyTorch's names of its tensors' devices; the models of GPUs that the wheel has kernels for."""
 
 HOST = {"cpu"}
 """The name of the device that every machine has, and opens beside a GPU."""

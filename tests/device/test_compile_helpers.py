@@ -222,12 +222,12 @@ def test_helpers_first(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(cpu_compiler, "usable_threads", lambda: 2)
-        with cpu_compiler.helpers_first():
+        with compilations.helpers_first():
             assert multiply_works(*compile_alone("a"))
         assert traced_here == []
         assert len(places._helpers) == 1
         patch.setattr(cpu_compiler, "usable_threads", lambda: 1)
-        with cpu_compiler.helpers_first():
+        with compilations.helpers_first():
             assert multiply_works(*compile_alone("b"))
     assert multiply_works(*compile_alone("c"))
     assert traced_here == ["field_multiply"] * 2

@@ -12,6 +12,7 @@ import pytest
 
 from quod.device import host
 from quod.device.cache.cache import CompileCache
+from quod.device.cache.compilations import compilations
 from quod.device.cpu import compile_pool
 from quod.device.cuda import compiler as cuda_compiler
 from quod.device.cuda.device import CudaDevice
@@ -172,13 +173,13 @@ def test_texts_from_helpers(
     if ends:
         monkeypatch.setattr(compile_pool, "_START", "raise SystemExit")
     device = gpu_of(FakeCuda(), tmp_path / "b")
-    with compile_pool.texts_from_helpers():
+    with compilations.texts_from_helpers():
         kernel = device.compile(field_multiply, spec=BN254_FR)
         assert traced == (["field_multiply"] if ends else [])
         assert len(pool._helpers) == (0 if ends else 1)
     assert (kernel.digest, kernel.stored) == (expected.digest, expected.stored)
     # A kernel that is in no module, and one outside of the context.
-    with compile_pool.texts_from_helpers():
+    with compilations.texts_from_helpers():
         device.compile(kernels.raise_to, amount=2)
     device.compile(kernels.increment)
     assert traced[-1] == "increment"
@@ -192,7 +193,7 @@ def test_the_line_of_a_text_from_a_helper(tmp_path: Path, pool: compile_pool._Co
     driver = FakeCuda()
     device = gpu_of(driver, tmp_path)
     driver.fail("cuLinkComplete", "CUDA_ERROR_INVALID_PTX")
-    with compile_pool.texts_from_helpers():
+    with compilations.texts_from_helpers():
         kernel = device.compile(field_multiply, spec=BN254_FR)
     words = np.zeros(8, np.uint32)
     with pytest.raises(KernelError, match=r"kernel field_multiply \(.*the assembler rejects"):

@@ -236,6 +236,7 @@ OTHERS = {
     "quod/service/queue/stores/boots.py", "quod/service/queue/stores/sqlite.py",
     "quod/device/cache/sources.py", "quod/device/host.py", "quod/ceremony/powers/ptau_layout.py",
     "quod/witness/compile_child.py", "quod/device/cpu/native_code.py",
+    "quod/cli/kernel/wheel.py",
 }  # fmt: skip
 WHOLE = re.compile(
     r"\.(read_bytes|read_text|fromfile|memmap|mmap)\(|\b(json|tomllib|np)\.load\(|file\.read\(\)"

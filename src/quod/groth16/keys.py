@@ -14,6 +14,7 @@ from quod.curve.array import to_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.curve.weierstrass.operations import first_bad_point
+from quod.device.cache.compilations import compilations
 from quod.device.discovery import DeviceChoice, open_ahead, resolve_device
 from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.runtime.background import Background
@@ -117,14 +118,13 @@ class ProvingKey:
             self.device = self.host = host
             self.resident = HostKey(zkey, host, g1, g2, timeline)
             return
-        from quod.device.cpu.compiler import helpers_first
         from quod.groth16.gpu.key import GpuKey
         from quod.groth16.gpu.warm_up import prepare_host
 
         self.host = resolve_device("cpu")
         # The host's kernels are compiled while the context of the GPU is created and the kernels of
         # the GPU are traced.
-        with helpers_first():
+        with compilations.helpers_first():
             self._warm_up = prepare_host(self)
             try:
                 self.device = opening.result()

@@ -229,6 +229,13 @@ def _change(section: int, at: int, data: bytes) -> Change:
     return change
 
 
+def _flip(section: int, at: int) -> Change:
+    def change(sections: Sections) -> None:
+        sections[section][at] ^= 1
+
+    return change
+
+
 def _gamma_of_delta(sections: Sections) -> None:
     sections[2][-320:-192] = sections[2][-128:]
 
@@ -247,7 +254,7 @@ POINTS: dict[str, tuple[Change, str]] = {
     "b_g2": (lambda s: _swap(s[7], 128, 2, 3), f"section 7 (b_g2) {_INITIAL}"),
     "c": (lambda s: _swap(s[8], 64, 0, 1), f"c {_DIVIDED}"),
     "h": (lambda s: _swap(s[9], 64, 30, 31), "h does not match the powers of tau, divided by"),
-    "off the curve": (_change(9, 64 * 5, b"\x01"), "point 5 of h is not on the curve"),
+    "off the curve": (_flip(9, 64 * 5), "point 5 of h is not on the curve"),
     "alpha": (_change(2, -_HEADER_END, _generator_twice()), f"alpha_g1 {_INITIAL}"),
     "gamma": (_gamma_of_delta, f"gamma_g2 {_INITIAL}"),
     "delta": (_change(2, -192, _generator_twice()), "delta_g1 differs from that of contribution 2"),

@@ -7,7 +7,6 @@ interface in C (`prover.h` of rapidsnark), which keeps its key in memory.
 from __future__ import annotations
 
 import ctypes
-import json
 import os
 import re
 import shlex
@@ -15,6 +14,7 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+from quod import shallow_json
 from quod.bench.peers.provers import Files, process
 from quod.errors import InputError, QuodError
 
@@ -95,7 +95,7 @@ class ProverAtPath:
         key = ProvingKey.from_zkey(files.zkey, allow_insecure=True).verifying_key
         try:
             proof = Proof.from_json(files.proof, curve=key.curve)
-            is_valid = key.verify(json.loads(files.public.read_text()), proof)
+            is_valid = key.verify(shallow_json.load(files.public.read_text()), proof)
         except (OSError, QuodError, ValueError, RecursionError) as error:
             raise QuodError(f"{self.name} wrote no proof that can be read: {error}") from error
         if not is_valid:

@@ -12,20 +12,54 @@ if TYPE_CHECKING:
 
 
 class Compilations:
-    """The counts of one process. `asked`: compilations that have started, also finished ones."""
+    """The counts of one process, and which compilations its helper processes take.
+
+    asked: compilations that have started, also finished ones.
+    prefers_helpers: see `helpers_first`.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._watchers: list[Callable[[int, int], None]] = []
         self._notice: CompileNotice | None = None
         self._notifies = True
+        self._of_thread = threading.local()
         self.asked = 0
         self.done = 0
+        self.prefers_helpers = 0
 
     @property
     def is_running(self) -> bool:
         """True while a kernel is being compiled."""
         return self.asked > self.done
+
+    @contextmanager
+    def helpers_first(self) -> Iterator[None]:
+        """Have helpers compile the processor's kernels where possible, during the body.
+
+        Those of devices with few threads, too. Meanwhile this process traces others.
+        """
+        with self._lock:
+            self.prefers_helpers += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self.prefers_helpers -= 1
+
+    @contextmanager
+    def texts_from_helpers(self) -> Iterator[None]:
+        """Let helpers trace the kernels of other devices that this thread compiles."""
+        self._of_thread.takes_texts = True
+        try:
+            yield
+        finally:
+            self._of_thread.takes_texts = False
+
+    @property
+    def takes_texts(self) -> bool:
+        """True in a thread within `texts_from_helpers`."""
+        return bool(getattr(self._of_thread, "takes_texts", False))
 
     @contextmanager
     def running(self) -> Iterator[None]:

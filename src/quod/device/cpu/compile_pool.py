@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from quod.device.cache import sources
+from quod.device.cache.compilations import compilations
 from quod.device.cpu.messages import CODE, QUICK_CODE, receive, send
 from quod.device.host import usable_threads
 from quod.device.memory.address_space import memory_limit
@@ -217,27 +218,15 @@ def compile_elsewhere(
     return here()
 
 
-_elsewhere = threading.local()
-
-
-@contextlib.contextmanager
-def texts_from_helpers() -> Iterator[None]:
-    """Let helper processes trace the kernels of other devices that this thread compiles."""
-    _elsewhere.most = usable_threads()
-    try:
-        yield
-    finally:
-        _elsewhere.most = 1
-
-
 def text_elsewhere(
     emitter: str, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
 ) -> bytes | None:
     """Return what the function `packed_text` of a module returns for a kernel, from a helper.
 
-    Returns None outside of `texts_from_helpers`, if no helper is free, and if it has failed.
+    Returns None outside of `Compilations.texts_from_helpers`, if no helper is free, and if it has
+    failed.
     """
-    most = getattr(_elsewhere, "most", 1)
+    most = usable_threads() if compilations.takes_texts else 1
     request = request_for(definition, machine, static, emitter) if most > 1 else None
     if request is None:
         return None

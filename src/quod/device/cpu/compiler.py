@@ -139,22 +139,6 @@ class KernelText:
         return CompiledCode(facts, code if native is None else native.image)
 
 
-_busy: list[None] = []
-
-
-@contextmanager
-def helpers_first() -> Iterator[None]:
-    """Compile kernels in helper processes where possible, while this one traces others.
-
-    Those of devices with few threads, too.
-    """
-    _busy.append(None)
-    try:
-        yield
-    finally:
-        _busy.pop()
-
-
 _quick: list[list[bytes]] = []
 
 
@@ -265,10 +249,10 @@ def _compile_and_load(
             definition,
             machine,
             static,
-            most=usable_threads() if _busy else threads,
+            most=usable_threads() if compilations.prefers_helpers else threads,
             stored=linkable_code,
             here=compile_here,
-            helper_first=bool(_busy),
+            helper_first=compilations.prefers_helpers > 0,
             quick=quick,
         )
     if not loaded:

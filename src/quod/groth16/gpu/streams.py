@@ -52,13 +52,11 @@ def _compile_ahead(device: AnyDevice, lane: Lane, witness: Buffer, batch: int) -
 
     Recording compiles them; the recordings never run.
     """
-    # A process that finds its kernels in the cache does not need this module.
-    from quod.device.cpu.compile_pool import texts_from_helpers
 
     def ahead(record: Callable[[RecordingStream], object]) -> Callable[[], None]:
         def run() -> None:
             # The recording that runs raises the errors.
-            with texts_from_helpers(), suppress(QuodError):
+            with compilations.texts_from_helpers(), suppress(QuodError):
                 record(device.stream("ahead").record())
 
         return run
