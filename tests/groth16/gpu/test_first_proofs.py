@@ -32,6 +32,7 @@ def test_every_default_architecture_has_a_model() -> None:
     ]  # fmt: skip
 
 
+@pytest.mark.thorough
 def test_equal_kernels_in_each_run() -> None:
     """Bases are computed while a proof is recorded, and either may come first."""
     collected = [first_proof_kernels([H100], ["bn254"], range(9, 10))["sm_90a"] for _ in range(2)]
@@ -72,6 +73,7 @@ def test_bases_before_and_after_the_recording(
     assert kernels <= collected
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("curve", ["bn254", "bls12_381"])
 def test_sizes_in_between_need_no_other_kernels(curve: str) -> None:
     rng = random.Random(curve)
@@ -87,6 +89,7 @@ def test_sizes_in_between_need_no_other_kernels(curve: str) -> None:
         assert set(map(first_proofs._identity, kernels)) <= identities, shape
 
 
+@pytest.mark.thorough
 def test_each_architecture_has_its_own_kernels() -> None:
     small = GpuModel("small", "sm_89", 1 << 30, 4 * 1536, 4)
     collected = first_proof_kernels([H100, small], ["bn254"], range(8, 9))

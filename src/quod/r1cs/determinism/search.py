@@ -49,8 +49,10 @@ class Pair:
 class Search:
     """The search in one system; witnesses are shared by its cores."""
 
-    def __init__(self, facts: Propagation, deadline: float, seed: int = 0) -> None:
-        self.facts, self.deadline = facts, deadline
+    def __init__(
+        self, facts: Propagation, deadline: float, seed: int = 0, *, solves_equations: bool = True
+    ) -> None:
+        self.facts, self.deadline, self._solves_equations = facts, deadline, solves_equations
         self._generator = random.Random(seed)
         self._prime = facts.prime
         self._attempts = 0
@@ -207,7 +209,7 @@ class Search:
             free = (each for each in reversed(assignment.free) if assignment.values[each] is None)
             node = next(free, order[position])
             try:
-                if conflicts:
+                if conflicts and self._solves_equations:
                     solve_near(assignment, node, self._generator)
                 if assignment.values[node] is not None:
                     continue
