@@ -210,6 +210,8 @@ def test_no_process_is_started_without_a_cache(
     started: list[bytes], monkeypatch: pytest.MonkeyPatch, compiled: list[str]
 ) -> None:
     monkeypatch.setenv("QUOD_CACHE_DIR", "relative")
+    # The warning is given once a process.
+    monkeypatch.setattr(cache_module, "_warned_folders", set())
     with pytest.warns(cache_module.CacheWarning), recompile.quick_code_first():
         assert multiply_works(compile_all())
     assert started == []
