@@ -71,29 +71,26 @@ class _Helper:
 
         Raises EOFError, OSError or pickle.PickleError if the helper has failed.
         """
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(request)
-        self._process.stdin.flush()
-        key = receive(self._process.stdout)
+        key = self.reply_to(request)
         if key is None:
             raise EOFError
         packed = stored(key)
+        assert self._process.stdin is not None
         send(self._process.stdin, packed is None)
         if packed is None:
+            assert self._process.stdout is not None
             packed = receive(self._process.stdout)
             if packed is None:
                 raise EOFError
         return key, packed
 
-    def ask_for_text(self, request: bytes) -> bytes | None:
-        """Return the packed text of a kernel; errors as `ask`."""
+    def reply_to(self, request: bytes) -> Any:
+        """Send a request and return the first reply; errors as `ask`."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(request)
         self._process.stdin.flush()
-        packed: bytes | None = receive(self._process.stdout)
-        return packed
+        return receive(self._process.stdout)
 
     def end(self) -> None:
         """Kill the process without waiting for its end."""
@@ -235,7 +232,8 @@ def text_elsewhere(
         if helper is None:
             return None
         with contextlib.suppress(EOFError, OSError, pickle.PickleError):
-            return helper.ask_for_text(request)
+            packed: bytes | None = helper.reply_to(request)
+            return packed
         pool.end(helper)
     return None
 
