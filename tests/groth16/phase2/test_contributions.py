@@ -230,6 +230,8 @@ def _change(section: int, at: int, data: bytes) -> Change:
 
 
 def _flip(section: int, at: int) -> Change:
+    """Change a byte, whatever it is."""
+
     def change(sections: Sections) -> None:
         sections[section][at] ^= 1
 
@@ -248,7 +250,7 @@ _INITIAL = "differs from the initial key's"
 _DIVIDED = "is not the initial key's c, divided by delta"
 POINTS: dict[str, tuple[Change, str]] = {
     "ic": (lambda s: _swap(s[3], 64, 0, 1), f"section 3 (ic) {_INITIAL} from byte 0 on"),
-    "coefficients": (_change(4, 4 + 44 + 12, b"\x01"), f"section 4 (coefficients) {_INITIAL}"),
+    "coefficients": (_flip(4, 4 + 44 + 12), f"section 4 (coefficients) {_INITIAL}"),
     "a": (lambda s: _swap(s[5], 64, 0, 3), f"section 5 (a) {_INITIAL}"),
     "b_g1": (lambda s: _swap(s[6], 64, 2, 3), f"section 6 (b_g1) {_INITIAL}"),
     "b_g2": (lambda s: _swap(s[7], 128, 2, 3), f"section 7 (b_g2) {_INITIAL}"),
@@ -259,7 +261,7 @@ POINTS: dict[str, tuple[Change, str]] = {
     "gamma": (_gamma_of_delta, f"gamma_g2 {_INITIAL}"),
     "delta": (_change(2, -192, _generator_twice()), "delta_g1 differs from that of contribution 2"),
     "delta in G2": (_delta_of_gamma, "delta_g2 and delta_g1 have different values of delta"),
-    "circuit hash": (_change(10, 0, b"\x00\x00"), "contribution 1 is not valid: its transcript"),
+    "circuit hash": (_flip(10, 0), "contribution 1 is not valid: its transcript"),
 }
 
 
