@@ -1,4 +1,4 @@
-"""The wheel `quod-kernels`: a folder of cubins as a package that devices find once it is installed.
+"""The wheel `quod-kernels`: prebuilt kernels as a package that devices find once it is installed.
 
 A wheel is a zip archive with a folder of metadata (Python Packaging User Guide, "Binary
 distribution format"). Equal folders give equal bytes, except for other versions of zlib.
@@ -16,7 +16,7 @@ from quod.device.cache.prebuilt import PACKAGE
 
 _EARLIEST = (1980, 1, 1, 0, 0, 0)
 _MODE = 0o100644
-_SUMMARY = "Machine code of Quod's kernels for NVIDIA GPUs"
+_SUMMARY = "Machine code of Quod's kernels for NVIDIA GPUs and x86-64 CPUs"
 _DOCSTRING = f'"""{_SUMMARY}, which devices load without importing this package."""\n'  # fmt: skip
 
 
