@@ -27,6 +27,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from quod import shallow_json
 from quod.device.cache import sources
 from quod.device.cache.cache import CacheWarning
 from quod.device.cache.compiled_code import CompiledCode, KernelFacts, trace_key, uses_of
@@ -225,11 +226,7 @@ class PrebuiltKernels:
             self.folder is None or not os.path.isdir(os.path.join(self.folder, self.arch))
         ):
             return []
-        # A check of the nesting would take six times as long, and code of this folder is trusted.
-        try:
-            document = json.loads(self._read(MANIFEST, _MAX_MANIFEST))
-        except RecursionError as error:
-            raise ValueError(f"{MANIFEST} is nested too deeply") from error
+        document = shallow_json.load(self._read(MANIFEST, _MAX_MANIFEST))
         if not isinstance(document, dict) or document.get("format") != FORMAT:
             raise ValueError(f"{MANIFEST} does not have the format {FORMAT}")
         if document.get("arch") != self.arch or not isinstance(document.get("kernels"), list):
