@@ -14,7 +14,7 @@ from typing import Any, cast
 
 from quod.codegen.pointers import PointerUses
 from quod.codegen.wgsl.machine import WgslTarget
-from quod.device.cuda.planning import GpuModel, PlanningDevice, never
+from quod.device.cuda.planning import GpuModel, PlanningDevice, refuse_to_load
 from quod.device.memory.budget import bytes_text
 from quod.device.memory.buffer import Buffer, Space
 from quod.device.runtime.arguments import Argument
@@ -79,7 +79,7 @@ class LayoutDevice(PlanningDevice):
             return super().untraced(definition, lanes, static, uses)
         source = cast(KernelSource, _Source(definition, self.machine(lanes), static, uses))
         compiler = cast(PipelineCompiler, _Compiler())
-        return WebGpuKernel(source, compiler, self._target.limits, self.space, never)
+        return WebGpuKernel(source, compiler, self._target.limits, self.space, refuse_to_load)
 
     def allocate(self, nbytes: int, *, zero: bool = True) -> Buffer:
         """Addresses and no memory; DeviceError beyond the budget, or what one buffer may have."""
@@ -160,4 +160,4 @@ class _Source:
 
 class _Compiler:
     def begin(self, source: Any, module: Any) -> Any:
-        return never
+        return refuse_to_load

@@ -132,7 +132,7 @@ def test_disabling_the_notice_erases_it(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(sys, "stderr", stream)
     counts = Compilations()
     with counts.running():
-        counts.notify(False)
+        counts.set_notice(False)
     assert len(written) == 2
     assert re.fullmatch(r"\r +\r", written[1])
 
@@ -163,10 +163,10 @@ def test_devices_count_compilations(
     from quod.device import open_device
 
     monkeypatch.setenv("QUOD_CACHE_DIR", str(tmp_path))
-    asked = compilations.asked
+    requested = compilations.requested
     with open_device(device.name) as fresh:
         array = fresh.upload(np.ones(4, np.uint32))
         fresh.launch(fresh.compile(kernels.increment), 1, 4, array)
         fresh.download(array, np.zeros(4, np.uint32))
-    assert compilations.asked > asked
-    assert compilations.asked == compilations.done
+    assert compilations.requested > requested
+    assert compilations.requested == compilations.done

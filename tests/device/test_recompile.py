@@ -298,13 +298,13 @@ def test_the_process_ends_if_the_cache_is_removed(folder: Path, compiled: list[s
     assert cache.get("0" * 64) == b"content"
     shutil.rmtree(folder)
     compiled.clear()
-    with pytest.raises(recompile._EndedError):
+    with pytest.raises(recompile._CacheLostError):
         recompile.recompile(io.BytesIO(requests), cache)
     assert compiled == [NAMES[0]]
     assert not folder.exists()
     # Another command has made it again.
     folder.mkdir(mode=0o700)
-    with pytest.raises(recompile._EndedError):
+    with pytest.raises(recompile._CacheLostError):
         cache.put("0" * 64, b"content")
     os.close(lock)
     assert list(folder.iterdir()) == []
@@ -324,7 +324,7 @@ def test_the_process_ends_if_the_disk_is_full(
     lock = recompile._take_lock(str(folder))
     with (
         pytest.warns(cache_module.CacheWarning, match="No space"),
-        pytest.raises(recompile._EndedError),
+        pytest.raises(recompile._CacheLostError),
     ):
         recompile.recompile(io.BytesIO(requests), recompile._LockedCache(lock))
     os.close(lock)

@@ -63,7 +63,7 @@ def test_only_processes_of_one_command_compile_quickly(
     monkeypatch.setattr(one_shot, "_is_one_shot", False)
     assert entry.run(PROVE) == entry.run([*VERIFY, INSECURE]) == 0
     assert quick == []
-    one_shot.end_after_command()
+    one_shot.declare_one_shot()
     assert entry.run(PROVE) == entry.run([*VERIFY, INSECURE]) == 0
     assert quick == ["begin", "end"] * 2
 

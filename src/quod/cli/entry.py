@@ -44,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     prepare_streams()
     # NumPy's unused OpenBLAS would start a thread for each core.
     os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    one_shot.end_after_command()
+    one_shot.declare_one_shot()
     words = sys.argv[1:] if arguments is None else list(arguments)
 
     def run_words() -> int:
@@ -110,7 +110,7 @@ def _dispatch(arguments: Sequence[str], owns_process: bool) -> int:
     if not {"-q", "--quiet"}.isdisjoint(arguments):
         from quod.device.cache.compilations import compilations
 
-        compilations.notify(False)
+        compilations.set_notice(False)
     if _run_quickly(arguments, owns_process):
         return 0
     from quod.cli.app import app

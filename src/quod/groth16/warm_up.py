@@ -19,7 +19,7 @@ from quod.kernel.definition import KernelDefinition
 _THREADS = 2
 # The number of pairs that depend only on A and B, which are verified first.
 _PAIRS = 2
-# The points of a proof, of whose multiples there are as few.
+# A proof has three points; its check multiplies at most as many in one launch.
 _POINTS = 3
 
 
@@ -31,8 +31,8 @@ def compile_checks(device: HostDevice, curve: str, groups: tuple[Group, Group]) 
     if device.threads == 1:
         return
     kernels = check_kernels(device, curve, groups)
-    # Only proofs have multiples in G2, and all kernels of a proof are compiled together. To look
-    # for each of them would delay the sums of a proof that finds all.
+    # Only these checks multiply points of G2, and their kernels are compiled together: if this one
+    # is in the cache, so are the others. To look for each would delay the sums of a proof.
     definition, lanes, static = next(kernel for kernel in kernels if kernel[0] is curve_multiply)
     if device.has(definition, lanes=lanes, **static):
         return
@@ -51,15 +51,15 @@ def check_kernels(
 ) -> list[tuple[KernelDefinition, int, dict[str, Any]]]:
     """Return the kernels of a self-check with lanes and static arguments, the largest first."""
     g1, g2 = groups
-    scalar_words, few = g1.scalars.bytes // 8, lanes_for(device, _POINTS)
+    scalar_words, point_lanes = g1.scalars.bytes // 8, lanes_for(device, _POINTS)
     loops, loop_lanes, _ = miller_kernel(device, _PAIRS)
     final, final_lanes = final_kernel(device)
     return [
         (loops, loop_lanes, {"curve": curve}),
         (final, final_lanes, {"curve": curve}),
-        (curve_multiply, few, {"group": g2, "scalar_words": scalar_words}),
-        (curve_check, few, {"group": g2, "subgroup": True}),
-        (curve_normalise, few, {"group": g2}),
-        (curve_multiply, few, {"group": g1, "scalar_words": scalar_words}),
-        (curve_normalise, few, {"group": g1}),
+        (curve_multiply, point_lanes, {"group": g2, "scalar_words": scalar_words}),
+        (curve_check, point_lanes, {"group": g2, "subgroup": True}),
+        (curve_normalise, point_lanes, {"group": g2}),
+        (curve_multiply, point_lanes, {"group": g1, "scalar_words": scalar_words}),
+        (curve_normalise, point_lanes, {"group": g1}),
     ]

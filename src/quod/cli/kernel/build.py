@@ -1,4 +1,4 @@
-"""The implementation of `quod kernel build`: kernels to a folder of cubins, or to a wheel of it."""
+"""The implementation of `quod kernel build`: kernels to a folder of machine code, or its wheel."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Built:
 class _Wanted:
     """A kernel to build: its workgroup size, None for the default, and its architectures.
 
-    may_fail: leave the kernel out if no architecture can trace it.
+    may_be_for_cpus: do not report the kernel as skipped if it is for CPUs only.
     """
 
     name: str
@@ -69,7 +69,7 @@ class _Wanted:
     static: Mapping[str, Any]
     lanes: int | None
     architectures: tuple[str, ...]
-    may_fail: bool = False
+    may_be_for_cpus: bool = False
 
 
 @frozen
@@ -77,7 +77,8 @@ class _Task:
     """A kernel to compile for an architecture.
 
     digest: of its text. Code for this digest is compiled once.
-    compile: returns packed code, without facts for a GPU.
+    compile: returns the code, for a CPU packed with its facts.
+    entry_of: returns the entry and the code's file for what `compile` returned.
     """
 
     digest: str
@@ -87,7 +88,7 @@ class _Task:
 
 def build(
     out: Path, architectures: Sequence[str], patterns: Sequence[str],
-    follow: Callable[[str], None] = lambda text: None, *, first_proofs: bool = False,
+    report_progress: Callable[[str], None] = lambda text: None, *, first_proofs: bool = False,
     as_wheel: bool = False,
 ) -> Built:  # fmt: skip
     """Build the kernels that match a pattern into a new folder.
@@ -95,18 +96,20 @@ def build(
     Without patterns, builds all kernels that are not for CPUs alone. In a pattern ``*`` is any text
     and ``?`` any character. The folder is created completely or not at all, and not if no kernel
     was built.
-    follow: called for each kernel.
+    report_progress: called with a description of each kernel.
     first_proofs: build the kernels of first Groth16 proofs on usual GPUs, and others only if they
         match a pattern.
     as_wheel: `out` is a folder that exists, for the wheel, which must not exist.
-    Raises InputError for an unknown architecture or kernel, `AssemblerMissing`, and OutputError.
+    Raises InputError for an unknown architecture or kernel, KernelError if no kernel was built,
+    `AssemblerMissing`, and OutputError.
     """
     names = tuple(dict.fromkeys(architectures))
     gpus = tuple(name for name in names if name not in LEVELS)
     for arch in gpus:
         architecture(arch)
-    if len(gpus) < len(names) and not first_proofs:
-        raise InputError(f"kernels for {names[-1]} are built with --first-proofs only")
+    levels = [name for name in names if name in LEVELS]
+    if levels and not first_proofs:
+        raise InputError(f"kernels for {levels[0]} are built with --first-proofs only")
     assembler, wheel = assembler_version(), out / wheel_name(quod.__version__)
     registered = [find(name) for name in matching(patterns)] if patterns or not first_proofs else []
     if as_wheel and os.path.lexists(wheel):
@@ -116,13 +119,13 @@ def build(
         for kernel in registered
     ]
     if first_proofs:
-        wanted += _first_proofs(names, follow)
+        wanted += _first_proofs(names, report_progress)
     built = Built(assembler, {arch: [] for arch in names}, [])
     with (
         _new_folder(out / f".{wheel.stem}" if as_wheel else out, keep=not as_wheel) as folder,
         ThreadPoolExecutor(usable_threads()) as pool,
     ):
-        _assemble_all(wanted, built, folder, pool, follow)
+        _assemble_all(wanted, built, folder, pool, report_progress)
         if as_wheel:
             write_atomically(wheel, wheel_of(folder, quod.__version__), replace=False)
     return built
@@ -133,7 +136,9 @@ def default_architectures(*, first_proofs: bool) -> tuple[str, ...]:
     return ARCHITECTURES + (tuple(LEVELS) if first_proofs else ())
 
 
-def _first_proofs(architectures: Sequence[str], follow: Callable[[str], None]) -> list[_Wanted]:
+def _first_proofs(
+    architectures: Sequence[str], report_progress: Callable[[str], None]
+) -> list[_Wanted]:
     """List the kernels of first proofs; raises InputError for an architecture without a model."""
     # Imported here, as only this set needs the prover.
     from quod.device.cpu.level_device import LevelDevice
@@ -147,7 +152,7 @@ def _first_proofs(architectures: Sequence[str], follow: Callable[[str], None]) -
         )
     models = [model for model in MODELS if model.arch in architectures]
     wanted: dict[Hashable, _Wanted] = {}
-    by_arch = first_proof_kernels(models, follow=follow) if models else {}
+    by_arch = first_proof_kernels(models, report_progress=report_progress) if models else {}
     for name in architectures:
         if name in LEVELS:
             by_arch[name] = host_kernels(LevelDevice(LEVELS[name]))
@@ -164,7 +169,7 @@ def _first_proofs(architectures: Sequence[str], follow: Callable[[str], None]) -
 
 def _assemble_all(
     wanted: Sequence[_Wanted], built: Built, folder: Path, pool: ThreadPoolExecutor,
-    follow: Callable[[str], None],
+    report_progress: Callable[[str], None],
 ) -> None:  # fmt: skip
     """Trace all kernels, assemble their texts, and write the code and the manifests.
 
@@ -191,10 +196,10 @@ def _assemble_all(
             _write(folder / arch / code_name(entry.facts), code)
 
     for number, kernel in enumerate(wanted, 1):
-        follow(f"{number} of {len(wanted)}: {kernel.name}")
+        report_progress(f"{number} of {len(wanted)}: {kernel.name}")
         tasks = {arch: _task_for(kernel, arch, cache) for arch in kernel.architectures}
         if _is_for_cpus_only(kernel, tasks.values()):
-            if not kernel.may_fail:
+            if not kernel.may_be_for_cpus:
                 reason = "is for CPUs only"
                 built.skipped.extend(Skipped(kernel.name, arch, reason) for arch in tasks)
             continue
@@ -253,7 +258,7 @@ def _gpu_task(kernel: _Wanted, arch: str, cache: CompileCache) -> _Task:
 
     def compile() -> bytes:
         code, _ = assemble(module.text, arch)
-        # The linker drops such instructions, so the driver must compile the text.
+        # The linker drops setmaxnreg, so the driver must compile the text.
         return module.text.encode() + b"\0" if module.moves_registers else code
 
     return _Task(

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 class Compilations:
     """The counts of one process, and which compilations its helper processes take.
 
-    asked: compilations that have started, also finished ones.
-    prefers_helpers: see `helpers_first`.
+    requested: compilations that have started, also finished ones.
+    helpers_first_depth: the number of `helpers_first` that are entered; 0 outside.
     """
 
     def __init__(self) -> None:
@@ -24,32 +24,33 @@ class Compilations:
         self._notice: CompileNotice | None = None
         self._notifies = True
         self._of_thread = threading.local()
-        self.asked = 0
+        self.requested = 0
         self.done = 0
-        self.prefers_helpers = 0
+        self.helpers_first_depth = 0
 
     @property
     def is_running(self) -> bool:
         """True while a kernel is being compiled."""
-        return self.asked > self.done
+        return self.requested > self.done
 
     @contextmanager
     def helpers_first(self) -> Iterator[None]:
         """Have helpers compile the processor's kernels where possible, during the body.
 
-        Those of devices with few threads, too. Meanwhile this process traces others.
+        This includes kernels of devices with too few threads for a helper. Meanwhile this process
+        traces others.
         """
         with self._lock:
-            self.prefers_helpers += 1
+            self.helpers_first_depth += 1
         try:
             yield
         finally:
             with self._lock:
-                self.prefers_helpers -= 1
+                self.helpers_first_depth -= 1
 
     @contextmanager
     def texts_from_helpers(self) -> Iterator[None]:
-        """Let helpers trace the kernels of other devices that this thread compiles."""
+        """Let helpers trace the GPU kernels that this thread compiles."""
         self._of_thread.takes_texts = True
         try:
             yield
@@ -72,10 +73,10 @@ class Compilations:
 
     def _count(self, *, requested: int = 0, done: int = 0) -> None:
         with self._lock:
-            self.asked += requested
+            self.requested += requested
             self.done += done
             for watcher in self._watchers:
-                watcher(self.done, self.asked)
+                watcher(self.done, self.requested)
             if self._notifies and not self._watchers:
                 self._notify()
 
@@ -85,9 +86,9 @@ class Compilations:
 
         if self._notice is None:
             self._notice = CompileNotice()
-        self._notice(self.done, self.asked)
+        self._notice(self.done, self.requested)
 
-    def notify(self, on: bool) -> None:
+    def set_notice(self, on: bool) -> None:
         """Turn the `CompileNotice` on or off; it is drawn while nothing watches."""
         with self._lock:
             self._notifies = on
@@ -102,10 +103,10 @@ class Compilations:
         which must be quick and must not raise.
         """
         with self._lock:
-            done_before, asked_before = self.done, self.asked
+            done_before, requested_before = self.done, self.requested
 
-            def counted(done_now: int, asked_now: int) -> None:
-                watcher(done_now - done_before, asked_now - asked_before)
+            def counted(done_now: int, requested_now: int) -> None:
+                watcher(done_now - done_before, requested_now - requested_before)
 
             self._watchers.append(counted)
         try:
@@ -120,9 +121,9 @@ compilations = Compilations()
 
 
 def progress(on: bool) -> None:
-    """Turn the notice about kernels that compile on or off, for this process.
+    """Turn the notice that kernels are being compiled on or off, for this process.
 
     The notice is on by default. It is written to standard error while kernels compile, if standard
     error is a terminal.
     """
-    compilations.notify(on)
+    compilations.set_notice(on)

@@ -51,7 +51,7 @@ class State(NamedTuple):
 def digest() -> str:
     """Return a hash of all modules that Quod's kernels may depend on; the first call takes 25 ms.
 
-    It is that of the modules on disk at the first call.
+    It is that of the modules on disk at the first call, or at `begin_digest`.
     """
     return _state().digest
 
@@ -89,7 +89,7 @@ def begin_digest() -> None:
     """Begin to compute `digest` on another core, in a child process.
 
     A thread would compete for the interpreter with the imports meanwhile. Only for a process that
-    has started no thread. Without a second core or without a further process this does nothing.
+    has started no thread. If there is one core, or no process can be started, this does nothing.
     """
     global _child
     if _child is not None or not hasattr(os, "fork") or _cores() < 2:
@@ -127,7 +127,7 @@ def _state_of_child() -> State | None:
 
 
 def _cores() -> int:
-    # `quod.device.host` imports `pathlib`, which `quod.cli.lean_imports` has yet to do.
+    # `quod.device.host` imports `pathlib`, which `quod.cli.lean_imports` must import first.
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
 
 

@@ -40,7 +40,7 @@ _START = """import sys; sys.path[:] = sys.argv[1:]
 from quod.device.cpu.compile_helper import main; main()"""
 
 
-Made = tuple[str, bytes]
+KeyedCode = tuple[str, bytes]
 """The key of a kernel's text, and its packed code."""
 
 
@@ -66,7 +66,7 @@ class _Helper:
     def is_alive(self) -> bool:
         return self._process.poll() is None
 
-    def ask(self, request: bytes, stored: Callable[[str], bytes | None]) -> Made:
+    def ask(self, request: bytes, stored: Callable[[str], bytes | None]) -> KeyedCode:
         """Compile a kernel in the helper; see `compile_elsewhere`.
 
         Raises EOFError, OSError or pickle.PickleError if the helper has failed.
@@ -105,7 +105,7 @@ class _CompilerPool:
     """The compilers of kernels: this process, one kernel at a time, and its helpers."""
 
     def __init__(self) -> None:
-        self._process = os.getpid()
+        self._pid = os.getpid()
         self._lock = threading.Lock()
         self._here = threading.Lock()  # held while a kernel is compiled in this process
         self._helpers: list[_Helper] = []
@@ -184,25 +184,26 @@ class _CompilerPool:
     def close(self) -> None:
         """End all helpers."""
         for helper in tuple(self._helpers):
-            if self._process == os.getpid():
+            if self._pid == os.getpid():
                 self.end(helper)
 
 
 def compile_elsewhere(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], *, most: int,
-    stored: Callable[[str], bytes | None], here: Callable[[], Made], helper_first: bool = False,
-    quick: bool = False,
-) -> Made:  # fmt: skip
+    stored: Callable[[str], bytes | None], here: Callable[[], KeyedCode],
+    helper_first: bool = False, quick: bool = False,
+) -> KeyedCode:  # fmt: skip
     """Compile a kernel in a helper process or in this one.
 
     most: number of kernels that may be compiled at a time.
     helper_first: prefer a helper process even if no kernel is being compiled in this one.
     quick: compile without optimisations.
     stored: returns the cached code of a text by its key; a helper asks for it before it compiles.
-    here: compiles in this process, one kernel at a time; also called if a helper has failed.
+    here: compiles in this process; also called if a helper has failed. Of kernels that a helper
+        could compile, one at a time is compiled here.
     """
-    asked = QUICK_CODE if quick else CODE
-    request = request_for(definition, machine, static, asked) if most > 1 else None
+    answer = QUICK_CODE if quick else CODE
+    request = request_for(definition, machine, static, answer) if most > 1 else None
     if request is None:
         return here()
     pool = _compiler_pool()
@@ -218,7 +219,9 @@ def compile_elsewhere(
 def text_elsewhere(
     emitter: str, definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
 ) -> bytes | None:
-    """Return what the function `packed_text` of a module returns for a kernel, from a helper.
+    """Return the packed text of a kernel from a helper.
+
+    emitter: the name of a module, whose function `packed_text` the helper calls.
 
     Returns None outside of `Compilations.texts_from_helpers`, if no helper is free, and if it has
     failed.
@@ -239,25 +242,25 @@ def text_elsewhere(
 
 
 def request_for(
-    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], asked: str = CODE
+    definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], answer: str = CODE
 ) -> bytes | None:
     """Return the request for a helper, or None if another process cannot find the kernel.
 
-    asked: see `messages.Request`.
+    answer: what the helper returns; see `messages.Request`.
     """
     module_name = definition.function.__module__
     module = sys.modules.get(module_name)
     if getattr(module, definition.name, None) is not definition or not _can_start():
         return None
     if memory_limit() is not None:
-        # If memory runs out, a thread that waits for a process may end silently when it starts.
+        # Where memory is short, a thread that waits for a helper may die as it starts, silently.
         return None
     import io
 
     message = io.BytesIO()
     try:
         send(
-            message, (sources.digest(), asked, module_name, definition.name, machine, dict(static))
+            message, (sources.digest(), answer, module_name, definition.name, machine, dict(static))
         )
     except (pickle.PickleError, TypeError, AttributeError):
         return None
@@ -278,10 +281,10 @@ def _compiler_pool() -> _CompilerPool:
     """Return the pool of this process; a forked process makes its own."""
     global _process_pool
     pool = _process_pool
-    if pool is None or pool._process != os.getpid():
+    if pool is None or pool._pid != os.getpid():
         with _making:
             pool = _process_pool
-            if pool is None or pool._process != os.getpid():
+            if pool is None or pool._pid != os.getpid():
                 pool = _process_pool = _CompilerPool()
                 atexit.register(pool.close)
     return pool

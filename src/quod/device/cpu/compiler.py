@@ -79,7 +79,7 @@ class CpuKernel(KernelRepr):
     def size_class(self, groups: int, arguments: tuple[Argument, ...]) -> SizeClass:
         """Return a class of launches that take about as long: the bit lengths of their numbers.
 
-        Words of field elements and grid sizes are ignored.
+        Arguments of several slots, such as field elements, are ignored.
         """
         if self._are_single_slots is not None:
             arguments = tuple(compress(arguments, self._are_single_slots))
@@ -115,7 +115,10 @@ class KernelText:
         self.key = key_of("llvm image", self._text, toolchain(quick=quick))
 
     def compile(self, cache: CompileCache | None = None) -> CompiledCode:
-        """Compile the text. If LLVM refuses it, keep it in `cache` and raise KernelError."""
+        """Return the installed code of the text, or compile it.
+
+        If LLVM refuses the text, keeps it in `cache` and raises KernelError.
+        """
         # Imported here, as a process that finds its code in the cache looks for no other.
         from quod.device.cpu.levels import facts_of, prebuilt_kernels
 
@@ -133,13 +136,13 @@ class KernelText:
             raise KernelError(
                 f"kernel {kernel.name} ({kernel.location}): {error}{location}"
             ) from error
-        # Arranged once: in Python this takes as long as all else that loads a kernel.
+        # Laid out before it is cached: in Python this takes as long as all else that a load does.
         native = arrange(code, kernel.name)
         facts = facts_of(kernel, self._text, None if native is None else native.entry)
         return CompiledCode(facts, code if native is None else native.image)
 
 
-_quick: list[list[bytes]] = []
+_request_lists: list[list[bytes]] = []
 
 
 @contextmanager
@@ -152,18 +155,18 @@ def quick_code() -> Iterator[list[bytes]]:
     of each kernel that has quick code.
     """
     requests: list[bytes] = []
-    _quick.append(requests)
+    _request_lists.append(requests)
     try:
         yield requests
     finally:
-        _quick.pop()
+        _request_lists.pop()
 
 
-def _compiles_quickly(
+def _request_if_quick(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any]
 ) -> bool:
-    """Return whether a kernel gets quick code, and then request its optimised code."""
-    lists = _quick[-1:]  # another thread may leave `quick_code`
+    """Request the optimised code of a kernel if it gets quick code; return whether it does."""
+    lists = _request_lists[-1:]  # another thread may leave `quick_code`
     if not lists or not host_processor().has_quick_code:
         return False
     from quod.device.cpu.compile_pool import request_for
@@ -181,7 +184,7 @@ def is_known(
     """Return whether the cache or the installed kernels have the code of a kernel."""
     traces = (
         trace_key(definition, machine, static, toolchain(quick=quick))
-        for quick in ((False, True) if _quick else (False,))
+        for quick in ((False, True) if _request_lists else (False,))
     )
     if any(trace is not None and cache.get(trace) is not None for trace in traces):
         return True
@@ -202,19 +205,23 @@ def build(
     """
     trace = trace_key(definition, machine, static, toolchain())
     cached_code = look_up(cache, trace)
-    if cached_code is not None and (kernel := _load(definition, machine, static, cached_code)):
+    if cached_code is not None and (
+        kernel := _kernel_of_entry(definition, machine, static, cached_code)
+    ):
         return kernel
     from quod.device.cpu.levels import prebuilt_kernels
 
     prebuilt = prebuilt_kernels()
     shipped = None if prebuilt is None else prebuilt.find_untraced(definition, machine, static)
-    if shipped is not None and (kernel := _make(definition, machine, static, shipped)):
+    if shipped is not None and (kernel := _kernel_of_code(definition, machine, static, shipped)):
         return kernel
-    quick = trace is not None and _compiles_quickly(definition, machine, static)
+    quick = trace is not None and _request_if_quick(definition, machine, static)
     if quick:
         trace = trace_key(definition, machine, static, toolchain(quick=True))
         cached_code = look_up(cache, trace)
-        if cached_code is not None and (kernel := _load(definition, machine, static, cached_code)):
+        if cached_code is not None and (
+            kernel := _kernel_of_entry(definition, machine, static, cached_code)
+        ):
             return kernel
     with compilations.running():
         return _compile_and_load(definition, machine, static, cache, trace, threads, quick=quick)
@@ -225,19 +232,19 @@ def _compile_and_load(
     cache: CompileCache, trace: str | None, threads: int, *, quick: bool,
 ) -> CpuKernel:  # fmt: skip
     # Imported here: a process that finds its code in the cache starts no helper.
-    from quod.device.cpu.compile_pool import Made, compile_elsewhere
+    from quod.device.cpu.compile_pool import KeyedCode, compile_elsewhere
 
     loaded: list[CpuKernel] = []
 
     def linkable_code(key: str) -> bytes | None:
         """Return the cached code of a text if it can be linked, else None."""
         packed = cache.get(key)
-        kernel = None if packed is None else _load(definition, machine, static, packed)
+        kernel = None if packed is None else _kernel_of_entry(definition, machine, static, packed)
         if kernel is not None:
             loaded.append(kernel)
         return None if kernel is None else packed
 
-    def compile_here() -> Made:
+    def compile_here() -> KeyedCode:
         text = KernelText(definition, machine, static, quick=quick)
         packed = linkable_code(text.key)
         return text.key, text.compile(cache).pack() if packed is None else packed
@@ -249,15 +256,15 @@ def _compile_and_load(
             definition,
             machine,
             static,
-            most=usable_threads() if compilations.prefers_helpers else threads,
+            most=usable_threads() if compilations.helpers_first_depth else threads,
             stored=linkable_code,
             here=compile_here,
-            helper_first=compilations.prefers_helpers > 0,
+            helper_first=compilations.helpers_first_depth > 0,
             quick=quick,
         )
     if not loaded:
         compiled = CompiledCode.unpack(packed)
-        loaded.append(CpuKernel(definition, machine, static, compiled, _loaded(compiled)))
+        loaded.append(CpuKernel(definition, machine, static, compiled, _linked(compiled)))
         cache.put(key, packed)
     remember(cache, trace, key)
     return loaded[0]
@@ -276,7 +283,7 @@ def emit(
     )
 
 
-def _load(
+def _kernel_of_entry(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any], stored: bytes
 ) -> CpuKernel | None:
     """Make a kernel from a cache entry; None if its code cannot be linked and must be rebuilt."""
@@ -284,22 +291,22 @@ def _load(
         compiled = CompiledCode.unpack(stored)
     except (ValueError, KeyError, struct.error):
         return None
-    return _make(definition, machine, static, compiled)
+    return _kernel_of_code(definition, machine, static, compiled)
 
 
-def _make(
+def _kernel_of_code(
     definition: KernelDefinition, machine: Machine, static: Mapping[str, Any],
     compiled: CompiledCode,
 ) -> CpuKernel | None:  # fmt: skip
     """Make a kernel of compiled code; None if it cannot be linked."""
     try:
-        code = _loaded(compiled)
+        code = _linked(compiled)
     except (KernelError, ValueError):
         return None
     return CpuKernel(definition, machine, static, compiled, code)
 
 
-def _loaded(compiled: CompiledCode) -> llvm_jit.LoadedCode:
+def _linked(compiled: CompiledCode) -> llvm_jit.LoadedCode:
     """Load compiled code; raises KernelError, or ValueError for an invalid memory image."""
     facts, code = compiled.facts, compiled.code
     image = code if facts.offset is None else NativeCode.stored(code, facts.offset)

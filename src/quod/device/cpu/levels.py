@@ -116,12 +116,12 @@ class LevelText:
 def facts_of(kernel: Kernel, text: str, offset: int | None) -> KernelFacts:
     """Return the launch facts of a kernel and its LLVM text."""
     return KernelFacts(
-        pointer_uses(kernel), _stack_bytes(kernel), kernel.name, digest=text_digest(text),
+        pointer_uses(kernel), _workgroup_bytes(kernel), kernel.name, digest=text_digest(text),
         offset=offset,
     )  # fmt: skip
 
 
-def _stack_bytes(kernel: Kernel) -> int:
+def _workgroup_bytes(kernel: Kernel) -> int:
     """Return the bytes of the arrays of a workgroup and its instances."""
     private = 0
     for op in kernel.block.ops:

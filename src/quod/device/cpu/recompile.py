@@ -103,12 +103,12 @@ def _take_lock(folder: str) -> int:
 def main(lock: int) -> None:
     """Compile the kernels that standard input requests; `lock` is the cache's lock."""
     requests = io.BytesIO(sys.stdin.buffer.read())
-    with contextlib.suppress(_EndedError):
+    with contextlib.suppress(_CacheLostError):
         recompile(requests, _LockedCache(lock))
 
 
 def recompile(requests: IO[bytes], cache: CompileCache) -> None:
-    """Compile the kernels of a stream of requests into a cache, until Quod's sources change.
+    """Compile the kernels of a stream of requests into a cache, until a request from other sources.
 
     A kernel that cannot be compiled is left out: the process that needs it reports the error.
     """
@@ -123,21 +123,21 @@ def recompile(requests: IO[bytes], cache: CompileCache) -> None:
             cpu_compiler.build(definition, machine, static, cache)
         except EOFError:
             return
-        except _EndedError:
+        except _CacheLostError:
             raise
         except Exception:
             continue
 
 
-class _EndedError(Exception):
+class _CacheLostError(Exception):
     """The cache cannot be written any longer."""
 
 
 class _LockedCache(CompileCache):
     """The user's cache as long as the file of its lock exists.
 
-    `put` raises _EndedError if the cache was removed, whose folder it does not make again, or
-    cannot be written.
+    `put` raises _CacheLostError if the cache was removed (its folder is not made again), or cannot
+    be written.
     """
 
     def __init__(self, lock: int) -> None:
@@ -147,10 +147,10 @@ class _LockedCache(CompileCache):
     def put(self, key: str, content: bytes) -> None:
         """Store an entry."""
         if not self._exists():
-            raise _EndedError
+            raise _CacheLostError
         super().put(key, content)
         if not self.keeps():
-            raise _EndedError
+            raise _CacheLostError
 
     def _exists(self) -> bool:
         with contextlib.suppress(OSError):

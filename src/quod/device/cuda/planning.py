@@ -1,7 +1,7 @@
 """A device that records for an NVIDIA GPU without having one, to collect the kernels that it uses.
 
 Plans and recordings of proofs depend on a GPU's limits and not on the contents of its memory. So a
-device with these limits, and without memory, compiles the same kernels as the GPU would.
+device with these limits, and without memory, is asked for the same kernels as the GPU.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _ALIGNMENT = 256
 _FIRST_ADDRESS = 1 << 59
 FLAG_BYTES = 16
-"""The size of downloads that are flags, with which a kernel reports that it has run."""
+"""The size of downloads that are flags: their first word is 0 or what a kernel reports."""
 
 
 @frozen
@@ -55,8 +55,8 @@ class GpuModel:
     multiprocessors: int
 
 
-def _model(name: str, arch: str, gib: int, multiprocessors: int, lanes: int) -> GpuModel:
-    return GpuModel(name, arch, gib << 30, multiprocessors * lanes, multiprocessors)
+def _model(name: str, arch: str, gib: int, multiprocessors: int, lanes_each: int) -> GpuModel:
+    return GpuModel(name, arch, gib << 30, multiprocessors * lanes_each, multiprocessors)
 
 
 MODELS = (
@@ -83,7 +83,7 @@ class PlannedKernel:
 class PlanningDevice(OpenedDevice):
     """Takes recordings for a model of GPU and runs none; memory has addresses and no contents.
 
-    answer: the byte that fills downloaded data, except for flags, which report success.
+    answer: the byte that fills downloaded data, except for flags, of which each word is 1.
     """
 
     kind = "planning"
@@ -132,7 +132,9 @@ class PlanningDevice(OpenedDevice):
     ) -> CompiledKernel:  # fmt: skip
         """Return a kernel without code."""
         facts = KernelFacts(uses, 0, definition.name)
-        return CudaKernel(definition, self.machine(lanes), static, facts, self.space, never)
+        return CudaKernel(
+            definition, self.machine(lanes), static, facts, self.space, refuse_to_load
+        )
 
     # --- memory
 
@@ -217,7 +219,7 @@ class _Done:
         """Return at once."""
 
 
-def never(*_: Any) -> Any:
+def refuse_to_load(*_: Any) -> Any:
     """Raise an error: kernels of a plan are not loaded."""
     raise DeviceError("a plan for a GPU runs no kernels")
 

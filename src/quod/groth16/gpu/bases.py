@@ -271,7 +271,7 @@ class KeyMsms:
         return {name: workspaces[index % len(workspaces)] for index, name in enumerate(order)}
 
     def _bytes_by_msm(self, batches: Sequence[int]) -> dict[str, int]:
-        """Return the workspace bytes of each MSM for the largest of `batches`, by name."""
+        """Return the most workspace bytes of each MSM for any of `batches`, by name."""
         return {
             name: max(msm.workspace_bytes(msm.plan(batch=batch)) for batch in batches)
             for name, msm in self._resident.items()

@@ -1,8 +1,8 @@
 """The kernels that first proofs compile on usual GPUs, collected by recording such proofs.
 
 Recordings depend on the sizes of a key and on the limits of a GPU. Keys of many sizes are therefore
-recorded on devices without memory (`quod.device.cuda.planning`). Their points are neither on the
-curve nor different from one another, as only their number matters, and which are at infinity.
+recorded on devices without memory (`quod.device.cuda.planning`). Only the number of points matters,
+and which of them are at infinity; so they are neither on the curve nor different from one another.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ from quod.groth16.warm_up import check_kernels
 from quod.msm.gpu.reduce.finish import combine_lines, weigh_lines
 from quod.ntt.tables import store_of
 
-NAMES = ("bn254", "bls12_381")
+CURVE_NAMES = ("bn254", "bls12_381")
 """The curves of circom's and of Zcash's circuits."""
 
 LOG2_DOMAINS = range(8, 23)
 
-# Every number of bits of a window, and so of each sorting kernel, occurs among these sizes.
+# Every number of bits of a window occurs among these sizes, and so each variant of the kernels that
+# sort.
 _VARIABLES = (0.7, 1.0)
 """Numbers of variables to record, in shares of the domain; of large domains the last one only."""
 
@@ -43,7 +44,7 @@ _INFINITE_EVERY = 8
 omit them (see `KeyBases`)."""
 
 
-def host_kernels(device: HostDevice, curves: Sequence[str] = NAMES) -> list[PlannedKernel]:
+def host_kernels(device: HostDevice, curves: Sequence[str] = CURVE_NAMES) -> list[PlannedKernel]:
     """Return the kernels that first proofs on a GPU compile for the host, a device like `device`.
 
     They finish the sums, multiply a few points, and verify the proof.
@@ -64,7 +65,7 @@ class _ProofDevice(PlanningDevice):
     """Reports whether bases have multiples at infinity, for which MSMs have other kernels.
 
     Bases are computed while a proof is recorded, and recordings that began before may still assume
-    that none is infinite. So either of both reports decides on kernels.
+    that none is infinite. So the kernels of both reports are needed.
     """
 
     def __init__(self, model: GpuModel, *, infinite: bool) -> None:
@@ -73,7 +74,7 @@ class _ProofDevice(PlanningDevice):
         self._flags = 0
 
     def download(self, buffer: Buffer, array: Any) -> None:
-        """See `PlanningDevice`; of two flags of some bases, the first is the report."""
+        """See `PlanningDevice`. Of two flags of each buffer of bases the first is the report."""
         super().download(buffer, array)
         if array.nbytes == FLAG_BYTES:
             self._flags += 1
@@ -91,18 +92,20 @@ class _Shape:
 
 def first_proof_kernels(
     models: Sequence[GpuModel],
-    curves: Sequence[str] = NAMES,
+    curves: Sequence[str] = CURVE_NAMES,
     log2_domains: Sequence[int] = LOG2_DOMAINS,
-    follow: Callable[[str], None] = lambda text: None,
+    report_progress: Callable[[str], None] = lambda text: None,
 ) -> dict[str, list[PlannedKernel]]:
     """Return the kernels of first proofs for each architecture of `models`.
 
-    follow: called for each size of key.
+    report_progress: called with a description of each size of key.
     A key of domain 2**22 takes up to 5 GB of host memory.
     """
     kernels: dict[str, dict[tuple[Any, ...], PlannedKernel]] = {model.arch: {} for model in models}
     for shape in _shapes(curves, log2_domains):
-        follow(f"{shape.curve}, domain 2**{shape.log2_domain}, {shape.variables} variables")
+        report_progress(
+            f"{shape.curve}, domain 2**{shape.log2_domain}, {shape.variables} variables"
+        )
         zkey = _key(shape)
         for model in models:
             for infinite in (False, True):
@@ -143,7 +146,7 @@ def _recorded(zkey: Zkey, device: PlanningDevice) -> list[PlannedKernel]:
 
 
 def _key(shape: _Shape) -> Zkey:
-    """Return a key of this shape, with one row that is longer than a lane adds."""
+    """Return a key of this shape, with one row of more entries than one lane adds."""
     g1, g2 = (GROUPS[f"{shape.curve}.g{index}"] for index in (1, 2))
     size, variables, public = 1 << shape.log2_domain, shape.variables, 1
     coefficients = np.zeros(2 * size, coefficient_dtype(CURVES[shape.curve].fr.words))

@@ -23,7 +23,7 @@ from quod.groth16.gpu.quotient import Quotient
 from quod.groth16.gpu.upload import LINGER_SECONDS
 from quod.msm.gpu.run.record_buckets import RecordedMsm
 
-# The kernels of G1 take longest to assemble, so they are compiled first.
+# The sums of A and of B. Those of G1 come first, as their kernels take longest to assemble.
 _EARLY = ("A", "B1", "B2")
 
 

@@ -58,7 +58,7 @@ async def run(
 ) -> bool:  # fmt: skip
     """Serve until `ending` is set, then drain; setting `hurried` cuts draining short."""
     # Standard error is reserved for the log.
-    compilations.notify(False)
+    compilations.set_notice(False)
     async with AsyncExitStack() as stack:
         queue = await asyncio.to_thread(
             open_queue, config.data, database=config.database, schema=config.database_schema,

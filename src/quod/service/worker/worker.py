@@ -86,7 +86,7 @@ class Worker:
     def start(self) -> None:
         """Start the worker's thread."""
         # Print no compilation progress: the server owns the terminal.
-        compilations.notify(False)
+        compilations.set_notice(False)
         self._thread.start()
 
     @property

@@ -81,7 +81,8 @@ class ResidentMsm:
         are not checked to be on the curve.
     options: if None, the bases have the number of multiples that is fastest within `base_budget`.
     base_budget: bytes for bases and multiples. Default: a quarter of the device's memory budget.
-    deferred: allocate memory only. MSMs may be recorded, but not run, before `load`.
+    deferred: leave the bases to `load`; only their kernels begin to compile. MSMs may be
+        recorded, but not run, before `load`.
 
     Bases of a curve with a twisted Edwards form use that form, unless they have no multiples (a
     precompute factor of 1) or some are outside the subgroup of prime order, where its additions are
@@ -121,7 +122,7 @@ class ResidentMsm:
             start += size
         self._points: Array | None = points
         if deferred:
-            # Their assembly begins now.
+            # The kernels that compute the multiples begin to compile now.
             base_multiples.compile_for(device, self._plan)
         else:
             self.load()
@@ -320,7 +321,7 @@ class ResidentMsm:
         scalars: host array of shape (n, 8), page-locked for concurrent uploads.
         plans: one plan per block.
         memory: device memory for all scalars.
-        workspace: of `blocks_bytes`.
+        workspace: of as many bytes as `blocks_bytes` returns.
         """
         (bases,) = self.blocks
 
