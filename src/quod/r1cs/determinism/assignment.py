@@ -129,18 +129,18 @@ class Assignment:
     def _digits(self, index: int) -> None:
         """Decompose the value of an equation if its nodes are digits."""
         equation, prime, ranges = self.facts.equations[index], self.prime, self.facts.ranges
-        nodes, bounds = [], []
-        for node in equation.nodes:
+        nodes, coefficients, bounds = [], [], []
+        for node, k in zip(equation.nodes, equation.coefficients):
             if self.values[node] is None:
                 if (pair := ranges[node]) is None:
                     return
                 nodes.append(node)
+                coefficients.append(k)
                 bounds.append(pair)
         if len(nodes) < 2:
             return
-        coefficients = tuple([self._coefficient(index, node) for node in nodes])
         widths = tuple([high - low for low, high in bounds])
-        if (scale := _digit_scale(coefficients, widths, prime)) is None:
+        if (scale := _digit_scale(tuple(coefficients), widths, prime)) is None:
             return
         total = self._totals[index] * scale
         digits = []

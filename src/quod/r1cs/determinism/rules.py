@@ -12,7 +12,7 @@ normal_form`). Its conclusion is one of three facts, which hold for all witnesse
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple, overload
 
@@ -121,9 +121,13 @@ def digit_scale(coefficients: Sequence[int], widths: Sequence[int], prime: int) 
     """
     if len({min(k, prime - k) for k in coefficients}) < len(coefficients):
         return None
+    # From both ends inwards: digits usually come in the order of their weights, so that a few from
+    # one of the ends show that a factor does not suit them.
+    pairs = list(zip(coefficients, widths))
+    pairs = [pair for ends in zip(pairs, reversed(pairs)) for pair in ends][: len(pairs)]
     for candidate in dict.fromkeys((1, *coefficients[:_MAX_SCALES])):
         scale = pow(candidate, -1, prime)
-        if are_weights([k * scale % prime for k in coefficients], widths, prime):
+        if are_weights(((k * scale % prime, width) for k, width in pairs), prime):
             return scale
     return None
 
@@ -131,17 +135,23 @@ def digit_scale(coefficients: Sequence[int], widths: Sequence[int], prime: int) 
 _MAX_SCALES = 80
 
 
-def are_weights(coefficients: Sequence[int], widths: Sequence[int], prime: int) -> bool:
-    """Return whether differences within the widths have a weighted sum of 0 only if all are 0."""
-    total = 0
-    for magnitude, width in sorted(
-        [(min(k, prime - k), width) for k, width in zip(coefficients, widths)]
-    ):
-        if magnitude <= total:
-            return False
+def are_weights(pairs: Iterable[tuple[int, int]], prime: int) -> bool:
+    """Return whether differences within widths have a weighted sum of 0 only if all are 0.
+
+    pairs: coefficients with widths.
+    """
+    digits, total = [], 0
+    for k, width in pairs:
+        magnitude = min(k, prime - k)
         total += magnitude * width
         if total >= prime:
             return False
+        digits.append((magnitude, width))
+    total = 0
+    for magnitude, width in sorted(digits):
+        if magnitude <= total:
+            return False
+        total += magnitude * width
     return True
 
 
