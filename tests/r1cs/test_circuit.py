@@ -261,7 +261,7 @@ def test_lints_report_likely_mistakes() -> None:
 
 def test_tampering_finds_missing_constraints() -> None:
     assert not [
-        tampering for tampering in r1cs.trace(mixed).tamper(60, MIXED_INPUTS) if tampering.error
+        tampering for tampering in r1cs.trace(mixed).tamper(25, MIXED_INPUTS) if tampering.error
     ]
 
     def loose(system: r1cs.ConstraintSystem) -> None:
