@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from typer.main import get_command
 
 from quod.cli import entry
 from quod.cli.spellings import OLD, PAIRS, SHORT, quod_spelling
@@ -14,7 +13,7 @@ from quod.cli.spellings import OLD, PAIRS, SHORT, quod_spelling
 def _exists(words: tuple[str, ...]) -> bool:
     from quod.cli.app import app
 
-    command: object = get_command(app)
+    command: object = app.built
     for word in words:
         inner = getattr(command, "commands", None)
         if inner is None:
@@ -31,7 +30,7 @@ def test_aliases_name_commands_and_shadow_none() -> None:
 
     targets = [*SHORT.values(), *PAIRS.values(), *(tuple(name.split()) for name, _ in OLD.values())]
     assert [words for words in targets if not _exists(words)] == []
-    taken = set(getattr(get_command(app), "commands", {}))
+    taken = set(app.built.commands)
     assert not taken & {*SHORT, *OLD, *(first for first, _ in PAIRS)}
 
 

@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import typer
-
 import quod
 from quod import errors
 from quod.cli.app import app
@@ -24,6 +22,10 @@ from quod.transcript import Hash, Label
 
 SOURCES = Path(quod.__file__).parent
 
+_PROTOCOL, _ROUTE = r"quod [a-z ]+ \d+", r"/(v1|health|metrics)[a-z0-9/{}_]*"
+_METRIC, _VARIABLE = r"quod_[a-z_]*[a-z]", r"QUOD_[A-Z_]+"
+_NAMED = re.compile(f'"({_PROTOCOL}|{_ROUTE}|{_METRIC}|{_VARIABLE})|extra=')
+
 
 def names() -> dict[str, list[str]]:
     """Return the sorted names of each kind."""
@@ -32,25 +34,26 @@ def names() -> dict[str, list[str]]:
         "labels": [f"{label.value} {label.name}" for label in Label],
         "hashes": sorted(hash.value for hash in Hash),
         "reductions": sorted(reduction.value for reduction in Reduction),
-        "protocols": _matching(literals, r"quod [a-z ]+ \d+"),
+        "protocols": _matching(literals, _PROTOCOL),
         "errors": sorted(_exit_codes()),
-        "commands": sorted(_commands(typer.main.get_command(app), "quod")),
+        "commands": sorted(_commands(app.built, "quod")),
         "messages": sorted(_messages()),
-        "routes": _matching(literals, r"/(v1|health|metrics)[a-z0-9/{}_]*"),
-        "metrics": _matching(literals, r"quod_[a-z_]*[a-z]"),
-        "environment": _matching(literals, r"QUOD_[A-Z_]+"),
+        "routes": _matching(literals, _ROUTE),
+        "metrics": _matching(literals, _METRIC),
+        "environment": _matching(literals, _VARIABLE),
         "log fields": sorted(set(_log_fields())),
     }
 
 
 @functools.cache
 def _nodes() -> list[ast.AST]:
-    """The constants and keywords of all sources, which are parsed once."""
+    """The constants and keywords of all sources with a name, which are parsed once."""
     paths = [path for path in sorted(SOURCES.rglob("*.py")) if not path.name.endswith("_pb2.py")]
+    texts = [text for path in paths if _NAMED.search(text := path.read_text())]
     return [
         node
-        for path in paths
-        for node in ast.walk(ast.parse(path.read_text()))
+        for text in texts
+        for node in ast.walk(ast.parse(text))
         if isinstance(node, ast.Constant | ast.keyword)
     ]
 
