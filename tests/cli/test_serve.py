@@ -235,6 +235,7 @@ class TestServing:
         for secret in ("31415926", "witness.wtns", str(inputs["root"])):
             assert secret not in log
 
+    @pytest.mark.thorough
     @pytest.mark.skipif(sys.platform != "linux", reason="reads the status from Linux")
     def test_serve_disables_core_dumps(self, tmp_path: Path) -> None:
         """Some systems pipe core dumps to a program despite the limit on core files."""

@@ -123,7 +123,7 @@ def test_gpu_code_matches_the_model(gpu_device: AnyDevice) -> None:
     check(gpu_device, statement(M31_4, 7, 2), Ligero(column_bits=20))
 
 
-@pytest.mark.parametrize("name", ["m31.3", "goldilocks", "toy.31.2"])
+@pytest.mark.parametrize("name", one_and_others(["m31.3", "goldilocks", "toy.31.2"]))
 def test_buffers_are_aligned_for_gpus(name: str) -> None:
     """Elements of 4, 8 and 12 bytes, of which parts of a point are an odd number."""
     for variables in (1, 2, 6):
@@ -367,6 +367,7 @@ def test_wrong_columns_are_detected_at_the_stated_rate() -> None:
     assert abs(accepted - trials * 3 / 8) < 4 * (trials * 15 / 64) ** 0.5
 
 
+@pytest.mark.thorough
 def test_wrong_row_combination_is_detected_at_the_stated_rate() -> None:
     """The combination agrees with the claim, and with the columns where two words are equal."""
     field = FIELDS["toy.17.4"]

@@ -387,6 +387,7 @@ print(time.process_time() - begin)
 """
 
 
+@pytest.mark.thorough
 def test_cached_kernels_load_in_milliseconds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -280,6 +280,7 @@ def test_the_process_outlives_the_command(compiled: list[str]) -> None:
     assert compiled == []
 
 
+@pytest.mark.thorough
 def test_a_later_process_continues_for_a_killed_one(compiled: list[str]) -> None:
     process = run_command()
     os.kill(process, signal.SIGKILL)

@@ -125,6 +125,7 @@ def test_timestamps_are_recorded_when_downloads_fill_the_ring(webgpu_device: Web
     assert timeline.table()
 
 
+@pytest.mark.thorough
 def test_adapter_enumeration_prints_nothing(webgpu_device: WebGpuDevice) -> None:
     """Drivers complain of a session without a display."""
     source = (

@@ -180,6 +180,7 @@ def test_false_data_parallel_rounds_pass_at_the_bounded_rate(name: str) -> None:
     assert agrees(rates["all"], 0.8 * every, of_all([every, point]), trials)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name", one_and_others([name for name in COLUMNS if COLUMNS[name][2]], ["four values"])
 )
@@ -195,6 +196,7 @@ def test_one_false_data_parallel_round_passes_at_its_degree_rate(name: str) -> N
     assert agrees(measured, 0.9 * degree / p, most, trials)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("instances", [1, 2])
 def test_random_coefficients_cancel_at_the_rate_of_their_degree(instances: int) -> None:
     """Outputs (a r + b)(c r + d), which is 0 for two challenges r."""

@@ -124,6 +124,7 @@ def test_a_first_proof(folder: Path) -> None:
     assert entry.run([*VERIFY, INSECURE]) == 0
 
 
+@pytest.mark.thorough
 def test_a_first_verification(folder: Path) -> None:
     """A later command finds the optimised code, and starts no background process."""
     cache = folder / "cache"

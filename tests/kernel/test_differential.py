@@ -21,6 +21,7 @@ from tests.kernel.op_kernels import OP_CASES, OpCase, elementwise, op_kernel
 from tests.kernel.random_kernels import kernels
 from tests.kernel.subgroup_kernels import EXCHANGES, INSTANCES, Exchange, Shape
 from tests.support.executors import run_everywhere
+from tests.support.selection import runs_all
 
 CACHE = CompileCache()
 
@@ -179,7 +180,7 @@ def test_carry_chains(word: Type) -> None:
 
 
 @given(kernels())
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25 if runs_all() else 12, deadline=None, derandomize=True)
 def test_random_kernels(definition: KernelDefinition) -> None:
     """Random control flow over words, on lanes that take different ways."""
     x = np.random.default_rng(5).integers(0, 1 << 64, 16 * 16, np.uint64)

@@ -33,6 +33,7 @@ from quod.kernel.ops.scalar import NUMPY_TYPES, OPS
 from tests.kernel.machines import EIGHT, ONE
 from tests.kernel.op_kernels import OP_CASES, OpCase
 from tests.kernel.random_kernels import Expression, build, expressions, leaves
+from tests.support.selection import runs_all
 
 
 def counts(traced: Kernel) -> Counter[str]:
@@ -229,7 +230,7 @@ def test_functions_are_traced_once_for_each_signature() -> None:
 
 
 @given(st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150 if runs_all() else 70, deadline=None)
 def test_folded_and_interpreted_expressions_agree(data: st.DataObject) -> None:
     """Once with numbers that the tracer knows and folds, once with numbers that it loads."""
     result_type = data.draw(st.sampled_from(types.SCALARS))

@@ -25,6 +25,7 @@ from tests.kernel.subgroup_kernels import EXCHANGES, Shape
 from tests.kernel.test_differential import CACHE
 from tests.support.executors import assert_same_bits
 from tests.support.ptx_assembler import assemble
+from tests.support.thorough import one_and_others
 from tests.support.tint import Tint
 
 (SUMS,) = [exchange for exchange in EXCHANGES if str(exchange) == "combinations"]
@@ -34,7 +35,7 @@ def arguments() -> list[np.ndarray[Any, Any]]:
     return [array.copy() for array in SUMS.arguments]
 
 
-@pytest.mark.parametrize("width", [1, 3, 24])
+@pytest.mark.parametrize("width", one_and_others([3, 1, 24]))
 def test_a_workgroup_smaller_than_a_subgroup(width: int) -> None:
     groups = 240 // width
     rows = [SUMS.model(Shape(width, 32), i) for i in range(groups * width)]

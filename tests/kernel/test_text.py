@@ -43,6 +43,7 @@ from tests.kernel.control_kernels import CASES, Case
 from tests.kernel.machines import EIGHT, FOUR
 from tests.kernel.op_kernels import OP_CASES, op_kernel
 from tests.kernel.random_kernels import kernels
+from tests.support.selection import runs_all
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -161,7 +162,7 @@ def test_comments_and_layout_do_not_matter() -> None:
 
 
 @given(kernels())
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60 if runs_all() else 25, deadline=None)
 def test_random_kernels(definition: KernelDefinition) -> None:
     traced = definition.trace(FOUR)
     again = round_trip(traced)

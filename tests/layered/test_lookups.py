@@ -144,6 +144,7 @@ def test_false_lookup_claims_are_rejected() -> None:
         assert any(outputs(layout.circuit, other, [5]))
 
 
+@pytest.mark.thorough
 def test_wrong_toy_field_values_pass_at_the_rate_of_the_degree() -> None:
     """With counts that make the difference of both sums 0 for as many challenges as can be."""
     p, trials = 17, 250

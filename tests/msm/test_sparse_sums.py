@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pytest
 
 from quod.curve.groups import GROUPS
 from quod.curve.sums.entries import SIGN_BIT
@@ -55,6 +56,7 @@ def test_sums_on_gpus(gpu_device: AnyDevice) -> None:
     assert (sums == _points("bn254.g1", [9, 15 - 7 + (2 << 30)])).all()
 
 
+@pytest.mark.thorough
 def test_long_segment_in_chunks(gpu_device: AnyDevice) -> None:
     """Pieces of pieces; the opposite of a point is as good as the point."""
     group = GROUPS["bn254.g1"]

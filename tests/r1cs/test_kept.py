@@ -14,6 +14,7 @@ from quod.device.cache.cache import CompileCache
 from quod.errors import InputError
 from quod.field.array import words_to_integers
 from quod.r1cs import cached_circuits as kept
+from quod.r1cs import witnesses
 from quod.r1cs.cached_circuits import builtin_circuit
 from quod.r1cs.packed import pack, unpack
 from quod.r1cs.witness_program import cached as kept_program
@@ -22,11 +23,12 @@ from quod.r1cs.witness_program.lowering import lowered
 from tests.device.test_cache import files_of
 from tests.support.thorough import one_and_others
 
-STEPS = 600
+STEPS = 30
 
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setattr(witnesses, "_MIN_COMPILED_STEPS", 40)
     monkeypatch.setenv("QUOD_CACHE_DIR", str(tmp_path / "cache"))
     return tmp_path / "cache"
 

@@ -81,6 +81,7 @@ def test_refuses_points_outside_the_subgroup(shared_fixtures: Path) -> None:
     assert not verify(key, read_public(folder / "public.json"), moved)
 
 
+@pytest.mark.thorough
 def test_wrong_witness_and_wrong_roots(shared_fixtures: Path) -> None:
     folder = shared_fixtures / "circom/bls12_381-multiplier2"
     key = read_zkey(folder / "circuit.zkey")

@@ -60,6 +60,7 @@ def test_products(curve: PairingCurve) -> None:
     assert pairing_product(curve, pairs[:1]) == fq12.pow(pairing(curve, p, q), 7)
 
 
+@pytest.mark.thorough
 @each_curve
 def test_final_exponent(curve: PairingCurve) -> None:
     """The decomposed exponentiation is the power (q^12 - 1)/r."""

@@ -165,9 +165,7 @@ def test_two_commands_at_once_share_one_helper(folder: Folder) -> None:
 
 @pytest.mark.parametrize(
     "number",
-    one_and_others(
-        [signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP], always=[signal.SIGKILL, signal.SIGSTOP]
-    ),
+    one_and_others([signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP], always=[signal.SIGKILL]),
 )
 def test_the_command_finishes_without_a_helper_that_ends(
     number: signal.Signals, folder: Folder, monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,7 @@
-"""PTX assembled and taken apart with no GPU: nvJitLink for machine code, nvdisasm for its text."""
+"""PTX assembled and taken apart with no GPU: nvJitLink for machine code, nvdisasm for its text.
+
+Both results are kept in the cache of compiled kernels by the digest of the text or code.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,9 @@ import sysconfig
 import tempfile
 from pathlib import Path
 
-from quod.codegen.ptx.assembler import AssemblyError, Usage, assemble, usage
+from quod.codegen.ptx import assembler
+from quod.codegen.ptx.assembler import AssemblyError, Usage, assembler_version, usage
+from quod.device.cache.cache import CompileCache, key_of
 
 __all__ = [
     "ARCHITECTURES", "AssemblyError", "Usage", "assemble", "disassembler", "opcodes", "sass",
@@ -32,8 +37,29 @@ def disassembler() -> Path:
     return programs[-1]
 
 
+def assemble(ptx: str, arch: str) -> tuple[bytes, str]:
+    """See `quod.codegen.ptx.assembler.assemble`."""
+    cache, key = CompileCache(), key_of("assembled", assembler_version(), arch, ptx)
+    data = cache.get(key)
+    if data is None:
+        code, log = assembler.assemble(ptx, arch)
+        data = log.encode() + b"\0" + code
+        cache.put(key, data)
+    text, _, cubin = data.partition(b"\0")
+    return cubin, text.decode()
+
+
 def sass(cubin: bytes) -> list[str]:
     """The machine instructions of a cubin, one line each, without addresses and encodings."""
+    cache, key = CompileCache(), key_of("disassembled", assembler_version(), cubin)
+    data = cache.get(key)
+    if data is None:
+        data = "\n".join(_instructions(cubin)).encode()
+        cache.put(key, data)
+    return data.decode().splitlines()
+
+
+def _instructions(cubin: bytes) -> list[str]:
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "kernel.cubin")
         Path(file).write_bytes(cubin)

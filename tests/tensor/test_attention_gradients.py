@@ -79,6 +79,7 @@ def test_edge_shapes_on_emulated_gpus() -> None:
             check(device, made(f32, queries, keys, size, heads, 1, causal=queries > 9), f32)
 
 
+@pytest.mark.thorough
 def test_cpu_accesses_are_in_bounds(checked_cpu: AnyDevice) -> None:
     for size in (1, 17):
         check(checked_cpu, made(f32, 5, 9, size, (2, 1), causal=True, lengths=[0, 9]), f32)

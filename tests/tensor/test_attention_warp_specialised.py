@@ -82,6 +82,7 @@ def test_two_runs(tiling: Any, warp_specialised: None) -> None:
         assert first.tobytes() == second.tobytes()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
 def test_parsed_text_gives_equal_results(warp_specialised: None, causal: bool) -> None:
     case = made(f16, 100, 70, 64, (2, 1), 1, causal=causal)

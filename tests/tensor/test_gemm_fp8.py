@@ -214,6 +214,7 @@ def test_results_without_out() -> None:
     assert np.array_equal(nothing, np.tile(bias, (5, 1)))
 
 
+@pytest.mark.thorough
 def test_cpu_accesses_are_in_bounds(checked_cpu: AnyDevice) -> None:
     for ways in WAYS:
         check(checked_cpu, (9, 5, 7), ways, (e4m3, e5m2))

@@ -135,6 +135,7 @@ def test_results_without_out() -> None:
     assert not gemm_int8("cpu", a[:, :0], b[:0]).any()
 
 
+@pytest.mark.thorough
 def test_cpu_accesses_are_in_bounds(checked_cpu: AnyDevice) -> None:
     for ways in WAYS:
         check(checked_cpu, (9, 5, 7), ways)

@@ -137,6 +137,7 @@ def test_missing_record_folder_is_rejected_before_measuring(
     assert "no directory" in capfd.readouterr().err
 
 
+@pytest.mark.thorough
 def test_results_are_recorded_when_stdout_is_unusable(tmp_path: Path) -> None:
     """Standard output is closed, or on a disk that is full."""
     for number, where in enumerate((">&-", "> /dev/full")):

@@ -14,6 +14,7 @@ from quod.groth16.gpu import first_proofs
 from quod.groth16.gpu.first_proofs import first_proof_kernels
 from quod.msm.gpu.run import base_multiples
 from quod.msm.gpu.run.resident import ResidentMsm
+from tests.support.thorough import one_and_others
 
 H100 = next(model for model in MODELS if model.name == "H100")
 
@@ -46,7 +47,7 @@ def test_equal_kernels_in_each_run() -> None:
     assert len(sorts) == 4
 
 
-@pytest.mark.parametrize("infinite", [False, True])
+@pytest.mark.parametrize("infinite", one_and_others([False, True]))
 def test_bases_before_and_after_the_recording(
     infinite: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

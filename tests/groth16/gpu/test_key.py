@@ -200,6 +200,7 @@ def fragile(request: pytest.FixtureRequest) -> Lost:
     return device
 
 
+@pytest.mark.thorough
 def test_a_device_that_is_lost(tmp_path: Path, fragile: Lost) -> None:
     circuit = recurrence("bn254", 2)
     zkey, wtns = tmp_path / "c.zkey", circuit.write_wtns(tmp_path / "c.wtns")

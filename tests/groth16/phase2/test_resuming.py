@@ -66,6 +66,7 @@ def stop(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, BaseException | None
 Stop = Callable[[int, BaseException | None], list[int]]
 
 
+@pytest.mark.thorough
 def test_resumes_from_any_window(folder: Path, stop: Stop) -> None:
     starts = stop(-1, None)
     circuit_hash = new_key("c.r1cs", "p.ptau", "whole.zkey")

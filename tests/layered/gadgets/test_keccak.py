@@ -104,6 +104,7 @@ def test_padding_and_blocks(length: int, monkeypatch: pytest.MonkeyPatch) -> Non
     layout.inputs(values)
 
 
+@pytest.mark.thorough
 def test_rounds_with_committed_states(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the state committed to after each round, and between blocks."""
     rounds = reference.round_constants()[:3]

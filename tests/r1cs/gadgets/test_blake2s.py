@@ -30,7 +30,7 @@ def blake2s(length: int, curve: str) -> r1cs.Circuit:
     [
         (32, "bls12_381", 21_006),
         pytest.param(64, "bls12_381", 21_006, marks=pytest.mark.thorough),
-        (65, "bn254", None),
+        pytest.param(65, "bn254", None, marks=pytest.mark.thorough),
     ],
 )
 def test_blake2s_matches_hashlib(length: int, curve: str, count: int | None) -> None:

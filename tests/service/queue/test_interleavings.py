@@ -271,7 +271,7 @@ def test_both_stores_match_the_model(store: str | None) -> None:
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=25 if store is None else 2,
+            max_examples=25 if store is None else 1,
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=list(HealthCheck),

@@ -65,7 +65,7 @@ def server(running: AttackedServer) -> AttackedServer:
     one_and_others(
         [(SUBMIT, None), (SUBMIT, METRICS), (SUBMIT, ANN), (UPLOAD, ANN), (WATCH, None),
          (REFLECTION, None)],
-        [(SUBMIT, None), (UPLOAD, ANN)],
+        [(SUBMIT, None)],
     ),
 )  # fmt: skip
 def test_half_sent_messages_use_bounded_memory(

@@ -190,6 +190,7 @@ def test_keys_are_distributed_over_workers(
     assert [status.replications for status in pool.status()] == [0, 0]
 
 
+@pytest.mark.thorough
 def test_a_hot_key_is_replicated(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(placement, "MIN_REPLICATION_SECONDS", 0.05)
     two = [WorkerSettings("cpu", ahead=1)] * 2
