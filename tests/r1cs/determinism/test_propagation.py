@@ -18,8 +18,8 @@ from quod.r1cs.determinism.denominators import find_denominators
 from quod.r1cs.determinism.normal_form import NormalForm
 from quod.r1cs.determinism.one_hot import run_one_hot
 from quod.r1cs.determinism.propagation import Propagation
-from quod.r1cs.determinism.rows import Rows, rows_of
-from quod.r1cs.determinism.rules import SOUNDNESS, Rule
+from quod.r1cs.determinism.rows import Combination, Rows, rows_of
+from quod.r1cs.determinism.rules import SOUNDNESS, Rule, Step
 from tests.r1cs.determinism.exhaustive import all_witnesses, is_determined, random_rows
 
 BIT = {0: -1, 1: 1}
@@ -188,6 +188,27 @@ def test_altered_normal_form_is_rejected() -> None:
     form.forms[0] = (1, 2), (1, 4)
     with pytest.raises(CertificateError):
         check_certificate(rows, form, steps)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "step"),
+    [
+        (({1: 1}, {2: 1}, {3: 1}), Step(Rule.RANGE, ((1, 1),), (1, 2), (0, 1))),
+        (({1: 1}, {1: 1}, {3: 1}), Step(Rule.RANGE, ((1, 1),), (1, 1), (0, 1))),
+        (({1: 1, 2: 1}, {0: 1}, {0: 2}), Step(Rule.ROOTS, ((1, 1),), (1, 2), (1, 1))),
+        (({1: 1, 2: 1}, {0: 1}, {0: 2}), Step(Rule.CASES, ((1, 1),), (1, 2), (1, 1))),
+    ],
+)
+def test_steps_that_solve_for_several_nodes_are_rejected(
+    constraint: tuple[Combination, Combination, Combination], step: Step
+) -> None:
+    """The range of x·y is none of x, nor is the root of 2x - 2 one of x + y - 2."""
+    rows = rows_of(11, 4, [({3: 1}, {3: 1, 0: -1}, {}), constraint], [], [1])
+    steps = [Step(Rule.ROOTS, ((0, 1),), (3,), (0, 1)), step]
+    assert not is_determined(rows, all_witnesses(rows), 1)
+    check_certificate(rows, NormalForm(rows), steps[:1])
+    with pytest.raises(CertificateError, match="step 1"):
+        check_certificate(rows, NormalForm(rows), steps)
 
 
 @pytest.mark.parametrize("modulus", [1, 4, 15, 2**61, (2**31 - 1) * (2**61 - 1)])

@@ -205,16 +205,16 @@ class _Checker:
         return self.conclude([a.node], a.node == b.node and is_apart and c.node in self.determined)
 
     def range(self, step: Step) -> bool:
-        terms = self.combined(step, in_wires=False)
-        inverse = pow(-terms.pop(step.nodes), -1, self.p)
-        if any(step.nodes[0] in monomial for monomial in terms):
+        terms, (node,) = self.combined(step, in_wires=False), step.nodes
+        inverse = pow(-terms.pop((node,)), -1, self.p)
+        if any(node in monomial for monomial in terms):
             return False
         low, high = self.interval(self.signed(terms, inverse))
         return high - low < self.p and self.conclude_range(step, [(low, high)])
 
     def roots(self, step: Step) -> bool:
-        terms = self.combined(step, in_wires=step.rule is Rule.CASES)
-        others = {n: self.bounds[n] for m in terms for n in m if n not in step.nodes}
+        terms, (unknown,) = self.combined(step, in_wires=step.rule is Rule.CASES), step.nodes
+        others = {n: self.bounds[n] for m in terms for n in m if n != unknown}
         parts = []
         for choice in combinations(*(range(low, high + 1) for low, high in others.values())):
             values = dict(zip(others, choice))
