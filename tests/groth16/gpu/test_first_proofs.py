@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from quod.device.runtime.background import Background
 from quod.device.runtime.future import Outcome
 from quod.groth16.gpu import first_proofs
 from quod.groth16.gpu.first_proofs import first_proof_kernels
+from quod.groth16.gpu.key import GpuKey
 from quod.msm.gpu.run import base_multiples
 from quod.msm.gpu.run.resident import ResidentMsm
 from tests.support.thorough import one_and_others
@@ -72,6 +74,37 @@ def test_bases_before_and_after_the_recording(
     )
     assert len(calls) == 5
     assert kernels <= collected
+
+
+def test_no_further_bases_are_computed_after_an_interrupt(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The thread ends with the bases that it computes while the recording fails."""
+    loading, dropped = threading.Event(), threading.Event()
+    calls: list[ResidentMsm] = []
+
+    def load(self: ResidentMsm) -> bool:
+        calls.append(self)
+        loading.set()
+        assert dropped.wait(60)
+        return False
+
+    def drop(self: Background, **options: Any) -> None:
+        drop_tasks(self, **options)
+        dropped.set()
+
+    def interrupted(*_: Any) -> Any:
+        assert loading.wait(60)
+        raise KeyboardInterrupt
+
+    drop_tasks = Background._drop
+    monkeypatch.setattr(ResidentMsm, "load", load)
+    monkeypatch.setattr(Background, "_drop", drop)
+    monkeypatch.setattr(GpuKey, "_recorded_slots", interrupted)
+    zkey = first_proofs._key(first_proofs._Shape("bn254", 8, 254, sparse=False))
+    with pytest.raises(KeyboardInterrupt):
+        first_proofs._recorded(zkey, first_proofs._ProofDevice(H100, infinite=False))
+    assert len(calls) == 1
 
 
 @pytest.mark.thorough

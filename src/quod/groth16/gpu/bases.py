@@ -7,7 +7,8 @@ See `quod.groth16.resident.KeyBases` for the bases of an MSM.
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from quod.device.memory.budget import bytes_text
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.background import Background
+from quod.device.runtime.future import Outcome
 from quod.device.runtime.stream import RecordingStream
 from quod.errors import DeviceError
 from quod.field.array import Words
@@ -210,7 +212,7 @@ def _plan(device: AnyDevice, bases: KeyBases, multiples: int | None) -> GpuMsmPl
 class KeyMsms:
     """The bases and workspaces of all MSMs of a proof.
 
-    deferred: compute the bases on another thread. MSMs may be recorded, but not run, before `load`
+    deferred: leave the bases to `loading`. MSMs may be recorded, but not run, before `load`
         has returned. This takes `memory.upload_bytes` beside the workspaces.
     """
 
@@ -238,9 +240,8 @@ class KeyMsms:
         }  # fmt: skip
         # One after the other, as `memory` has scratch memory for one.
         self._loader = Background("quod-bases", 1)
-        self._loads = [
-            self._loader.begin(msm.load) for msm in self._resident.values() if deferred
-        ]  # fmt: skip
+        self._deferred = list(self._resident.values()) if deferred else []
+        self._loads: list[Outcome[bool]] = []
         self._indices = {
             bases.name: device.upload(bases.indices)
             for bases in key_bases
@@ -248,6 +249,19 @@ class KeyMsms:
         }
         self._device, self._sizes = device, memory.workspaces
         self._workspaces = self._make_workspaces(self._sizes, (1,))
+
+    @contextmanager
+    def loading(self) -> Iterator[None]:
+        """Begin to compute deferred bases on another thread, for `load`.
+
+        If the body fails, the bases of further MSMs are not computed.
+        """
+        try:
+            self._loads = [self._loader.begin(msm.load) for msm in self._deferred]
+            yield
+        except BaseException:
+            self._loader.close()
+            raise
 
     def load(self) -> bool:
         """Wait until all bases are computed; return whether one of them is infinite.

@@ -93,11 +93,9 @@ class GpuKey:
             # With streamed bases there is one slot, as it owns the buffers of their chunks.
             self._lane_cycle = itertools.cycle(self._lanes)
             most = 1 if memory.streamed else _PROOFS * lanes
-            try:
+            with msms.loading():
                 self.slots = self._recorded_slots(most)
-            finally:
-                has_infinite_bases = msms.load()
-            if has_infinite_bases:
+            if msms.load():
                 del self.slots
                 self.slots = self._recorded_slots(most)
 
