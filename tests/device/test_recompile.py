@@ -24,7 +24,7 @@ from quod.device import CpuDevice
 from quod.device.cache import cache as cache_module
 from quod.device.cache import sources
 from quod.device.cache.cache import CompileCache
-from quod.device.cpu import compile_pool, recompile
+from quod.device.cpu import compile_pool, processor, recompile
 from quod.device.cpu import compiler as cpu_compiler
 from quod.device.cpu import llvm as llvm_jit
 from quod.device.cpu.messages import CODE, send
@@ -337,6 +337,8 @@ def test_main_ends_quietly(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     lock = recompile._take_lock(str(folder))
     shutil.rmtree(folder)
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(requests)))
+    # As in a process that has just started, which asks for its processor.
+    processor.host_processor.cache_clear()
     recompile.main(lock)
     os.close(lock)
     assert not folder.exists()

@@ -17,6 +17,7 @@ from typing import IO, TYPE_CHECKING
 from quod.device.cache import sources
 from quod.device.cache.cache import CompileCache, default_folder
 from quod.device.cpu import compiler as cpu_compiler
+from quod.device.cpu.processor import processor_through
 from quod.private_folder import open_base
 
 if TYPE_CHECKING:
@@ -103,8 +104,11 @@ def _take_lock(folder: str) -> int:
 def main(lock: int) -> None:
     """Compile the kernels that standard input requests; `lock` is the cache's lock."""
     requests = io.BytesIO(sys.stdin.buffer.read())
+    cache = _LockedCache(lock)
     with contextlib.suppress(_CacheLostError):
-        recompile(requests, _LockedCache(lock))
+        # Otherwise the compiler would store the processor's description in a removed cache.
+        processor_through(cache)
+        recompile(requests, cache)
 
 
 def recompile(requests: IO[bytes], cache: CompileCache) -> None:
