@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import io
 import os
+import pickle
+import struct
 import subprocess
 import sys
 import threading
@@ -94,6 +97,34 @@ def test_helper_process_compiles_identical_code(
     assert len(traced_here) == 2
     assert len(places._helpers) == 1
     assert contents(tmp_path / "here") == contents(tmp_path / "there")
+
+
+def test_sites_may_print_at_the_start_of_python(
+    tmp_path: Path, places: compile_pool._CompilerPool, traced_here: list[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """The text is no reply of the helper."""
+    (tmp_path / "sitecustomize.py").write_text('print("Welcome to this machine", flush=True)')
+    paths = [str(tmp_path), *filter(None, [os.environ.get("PYTHONPATH")])]
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(paths))
+    device, kernel = busy(places, lambda: compile_one(tmp_path))
+    assert multiply_works(device, kernel)
+    assert traced_here == []
+
+
+PICKLES = (b"", b"cnowhere\nname\n.", b"I1x\n.", b"t.")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"", b"\1", struct.pack("<Q", 9) + b"short", b"Welcome to this machine",
+        *(struct.pack("<Q", len(text)) + text for text in PICKLES),
+    ],
+)  # fmt: skip
+def test_rubbish_is_no_message(data: bytes) -> None:
+    with pytest.raises((EOFError, pickle.UnpicklingError)):
+        receive(io.BytesIO(data))
 
 
 def test_a_helper_with_other_sources_compiles_nothing(

@@ -1,7 +1,7 @@
 """The helper process that compiles kernels for another process (see `compile_pool`).
 
-It reads requests from standard input and writes replies to standard output. It ends with its
-parent, or when it has been idle for a while.
+It reads requests from standard input and writes replies to a pipe. It ends with its parent, or when
+it has been idle for a while.
 """
 
 from __future__ import annotations
@@ -21,15 +21,16 @@ from quod.device.cpu.messages import CODE, QUICK_CODE, Request, receive, send
 _IDLE_SECONDS = 10.0
 
 
-def main() -> None:
-    """Serve requests until standard input is closed or the process has been idle for some time."""
+def main(pipe: int) -> None:
+    """Serve requests until standard input is closed or the process has been idle for some time.
+
+    pipe: the descriptor for the replies.
+    """
     # Ctrl-C is for the parent, which closes standard input when it ends.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     requests: queue.SimpleQueue[Any] = queue.SimpleQueue()
     threading.Thread(target=_listen, args=(sys.stdin.buffer, requests), daemon=True).start()
-    replies = os.fdopen(os.dup(1), "wb")
-    # Other code that prints must not write between the replies.
-    os.dup2(2, 1)
+    replies = os.fdopen(pipe, "wb")
     while True:
         try:
             request = requests.get(timeout=_IDLE_SECONDS)
@@ -71,7 +72,3 @@ def _serve(request: Request, requests: queue.SimpleQueue[Any], replies: IO[bytes
             send(replies, text.compile().pack())
     except Exception:
         send(replies, None)
-
-
-if __name__ == "__main__":
-    main()

@@ -36,8 +36,8 @@ Condition variables are avoided, because a thread that runs out of memory in one
 """
 
 # Helpers import the same modules as this process, by the same search path.
-_START = """import sys; sys.path[:] = sys.argv[1:]
-from quod.device.cpu.compile_helper import main; main()"""
+_START = """import sys; sys.path[:] = sys.argv[2:]
+from quod.device.cpu.compile_helper import main; main(int(sys.argv[1]))"""
 
 
 KeyedCode = tuple[str, bytes]
@@ -48,10 +48,19 @@ class _Helper:
     """A helper process, used by one thread at a time; raises OSError if it cannot be started."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-c", _START, *sys.path],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        # Code that sites run at the start of Python may print to standard output.
+        read_end, write_end = os.pipe()
+        self._replies = os.fdopen(read_end, "rb")
+        try:
+            self._process = subprocess.Popen(
+                [sys.executable, "-c", _START, str(write_end), *sys.path], stdin=subprocess.PIPE,
+                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=[write_end],
+            )  # fmt: skip
+        except BaseException:
+            self._replies.close()
+            raise
+        finally:
+            os.close(write_end)
         try:
             # No other code waits for the process to end.
             threading.Thread(target=self._process.wait, name="quod-helper", daemon=True).start()
@@ -78,8 +87,7 @@ class _Helper:
         assert self._process.stdin is not None
         send(self._process.stdin, packed is None)
         if packed is None:
-            assert self._process.stdout is not None
-            packed = receive(self._process.stdout)
+            packed = receive(self._replies)
             if packed is None:
                 raise EOFError
         return key, packed
@@ -87,15 +95,14 @@ class _Helper:
     def reply_to(self, request: bytes) -> Any:
         """Send a request and return the first reply; errors as `ask`."""
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write(request)
         self._process.stdin.flush()
-        return receive(self._process.stdout)
+        return receive(self._replies)
 
     def end(self) -> None:
         """Kill the process without waiting for its end."""
         self._process.kill()
-        for stream in (self._process.stdin, self._process.stdout):
+        for stream in (self._process.stdin, self._replies):
             with contextlib.suppress(OSError):
                 assert stream is not None
                 stream.close()

@@ -9,6 +9,7 @@ from typing import IO, Any
 from quod.kernel.machine import Machine
 
 _LENGTH = struct.Struct("<Q")
+_MAX_BYTES = 1 << 30
 
 Request = tuple[str, str, str, str, Machine, dict[str, Any]]
 """The digest of the sources, the result asked for, and a kernel's module, name, machine and static
@@ -27,8 +28,20 @@ def send(stream: IO[bytes], message: Any) -> None:
 
 
 def receive(stream: IO[bytes]) -> Any:
-    """Return the next message; raises EOFError at the end. Unpickles, so only for own processes."""
+    """Return the next message. Unpickles, so only for own processes.
+
+    Raises EOFError at the end, and pickle.UnpicklingError for anything but a message.
+    """
     header = stream.read(_LENGTH.size)
     if len(header) < _LENGTH.size:
         raise EOFError
-    return pickle.loads(stream.read(_LENGTH.unpack(header)[0]))
+    (length,) = _LENGTH.unpack(header)
+    if length > _MAX_BYTES:
+        raise pickle.UnpicklingError(f"a message of {length} bytes")
+    data = stream.read(length)
+    if len(data) < length:
+        raise EOFError
+    try:
+        return pickle.loads(data)
+    except (AttributeError, ImportError, LookupError, TypeError, ValueError) as error:
+        raise pickle.UnpicklingError(str(error)) from error
