@@ -122,7 +122,7 @@ def build(
         wanted += _first_proofs(names, report_progress)
     built = Built(assembler, {arch: [] for arch in names}, [])
     with (
-        _new_folder(out / f".{wheel.stem}" if as_wheel else out, keep=not as_wheel) as folder,
+        _new_folder(wheel if as_wheel else out, keep=not as_wheel) as folder,
         ThreadPoolExecutor(usable_threads()) as pool,
     ):
         _assemble_all(wanted, built, folder, pool, report_progress)
