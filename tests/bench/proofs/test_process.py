@@ -43,7 +43,9 @@ def cases_of() -> Iterator[harness.Case]:
     return cases
 
 
-def test_cases_cover_start_up_proofs_and_memory(ran: list[tuple[str, ...]]) -> None:
+def test_cases_cover_start_up_proofs_and_memory(
+    ran: list[tuple[str, ...]], monkeypatch: pytest.MonkeyPatch
+) -> None:
     rows = [
         (case.parameters["what"], case.unit, case.returns_figure, case.peer_note)
         for case in cases_of()
@@ -60,6 +62,10 @@ def test_cases_cover_start_up_proofs_and_memory(ran: list[tuple[str, ...]]) -> N
         ("verify, whole process", "s", False, "whole process"),
     ]
     assert [words[3] for words in ran] == ["prove", "export"]
+    monkeypatch.setenv("QUOD_KERNELS", "somewhere")
+    assert [case.parameters["what"] for case in cases_of()][2] == (
+        "prove, only shipped kernels compiled"
+    )
 
 
 def test_the_helper_of_a_measurement_is_its_own(

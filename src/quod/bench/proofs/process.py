@@ -62,6 +62,7 @@ def cases(
 
     peer: a prover that is measured in place of the known ones.
     """
+    from quod.device.cache.prebuilt import has_shipped
     from quod.formats import Zkey
     from quod.formats.names import circuit_name
 
@@ -91,7 +92,8 @@ def cases(
             ) as cache:
                 run_python(*prove, cache=cache)
 
-        yield Case({"what": "prove, nothing compiled yet", **circuit}, prove_uncached, "s")
+        compiled = "only shipped kernels compiled" if has_shipped() else "nothing compiled yet"
+        yield Case({"what": f"prove, {compiled}", **circuit}, prove_uncached, "s")
         provers, absent = process_provers(zkey_file.curve, files)
         library_provers: Runs = {}
         if peer is not None:

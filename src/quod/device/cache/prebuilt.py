@@ -276,6 +276,11 @@ class PrebuiltKernels:
         return data
 
 
+def has_shipped() -> bool:
+    """Return whether QUOD_KERNELS is set or the package is installed."""
+    return bool(os.environ.get(VARIABLE)) or _package_folder() is not None
+
+
 def _package_folder() -> str | None:
     """Return the folder of the installed package; None if there is none or it is in an archive."""
     # Imported here, as a process that finds all kernels in the cache does not look for the package.
