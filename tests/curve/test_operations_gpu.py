@@ -42,6 +42,7 @@ def test_points(gpu_device: AnyDevice, name: str) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", one_and_others(["bn254.g1", "bls12_377.g1", "bn254.g2"]))
 def test_base_multiples_and_sums(gpu_device: AnyDevice, name: str) -> None:
     """Seventy points take three rounds of sums."""

@@ -238,6 +238,7 @@ def test_hostile_frames_do_not_end_the_helper(folder: Folder) -> None:
     assert folder.helper() == helper
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", one_and_others([signal.SIGINT, signal.SIGTERM]))
 def test_an_interrupted_command_leaves_no_file(number: signal.Signals, folder: Folder) -> None:
     folder.prove()

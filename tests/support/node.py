@@ -9,10 +9,13 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from tests.support.remembered import result_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGES = REPOSITORY / "build" / "node" / "node_modules"
@@ -26,6 +29,37 @@ def program(name: str) -> str:
 def package(name: str) -> Path:
     """The folder of a package such as `circomlib`."""
     return Path(_installed(name, PACKAGES / name))
+
+
+def type_errors(
+    files: Sequence[Path], folder: Path, *, lib: Sequence[str], types: Sequence[str] = ()
+) -> str:
+    """The errors of TypeScript about some files; kept for files that are the same.
+
+    folder: a temporary one.
+    """
+    compiler = program("tsc")
+    config = {
+        "compilerOptions": {
+            "noEmit": True, "checkJs": True, "allowJs": True, "strict": True, "target": "es2023",
+            "module": "es2022", "moduleResolution": "bundler", "skipLibCheck": True,
+            "lib": ["es2023", "dom", "dom.iterable", *lib], "types": list(types),
+            "typeRoots": [str(PACKAGES)],
+        },
+        "include": [str(file) for file in files],
+    }  # fmt: skip
+    (folder / "tsconfig.json").write_text(json.dumps(config))
+
+    def compute() -> str:
+        completed = subprocess.run(
+            [compiler, "-p", str(folder)], capture_output=True, text=True, timeout=300, check=False
+        )
+        assert bool(completed.stdout) == bool(completed.returncode), completed.stderr
+        return completed.stdout
+
+    setup = (REPOSITORY / "tools" / "setup.sh").read_bytes()
+    contents = [file.read_bytes() for file in files]
+    return result_of(json.dumps(config), setup, *contents, compute=compute)
 
 
 def circomlibjs(questions: list[tuple[str, dict[str, Any]]]) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Results computed from the texts of kernels, kept in the cache of compiled kernels."""
+"""Results that tests compute with other programs, kept in the cache of compiled kernels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from quod.device.cache import sources
-from quod.device.cache.cache import CompileCache
+from quod.device.cache.cache import CompileCache, key_of
 from quod.device.cache.compiled_code import trace_key
 from quod.kernel import Machine
 from quod.kernel.registry import RegisteredKernel
@@ -31,6 +31,17 @@ def remembered(
     result = compute()
     if key is not None and sources.are_unchanged():
         cache.put(key, result.encode())
+    return result
+
+
+def result_of(*inputs: str | bytes, compute: Callable[[], str]) -> str:
+    """Return `compute()`, from the cache if the inputs, on which alone it depends, are the same."""
+    key, cache = key_of("result", *inputs), CompileCache()
+    data = cache.get(key)
+    if data is not None:
+        return data.decode()
+    result = compute()
+    cache.put(key, result.encode())
     return result
 
 

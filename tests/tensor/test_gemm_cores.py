@@ -200,6 +200,7 @@ def cut(x: np.ndarray) -> np.ndarray:
     return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32).astype(np.float64)
 
 
+@pytest.mark.thorough
 @pytest.mark.crossed("cores", "ways")
 @pytest.mark.parametrize("ways", SOME_WAYS, ids=str)
 def test_tf32(cores: AnyDevice, ways: tuple[bool, bool], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,37 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
 from quod.web.curve_table import render
 from quod.web.runtime_text import MODULES, PAGE, runtime_files, stripped
-from tests.support.node import program
+from tests.support.node import type_errors
 from tests.web.runtime import RUNTIME, Node
 
 pytestmark = pytest.mark.node
 
 
 def test_types(tmp_path: Path) -> None:
-    packages = Path(program("tsc")).parents[1]
-    config = {
-        "compilerOptions": {
-            "noEmit": True, "checkJs": True, "allowJs": True, "strict": True, "target": "es2023",
-            "module": "es2022", "moduleResolution": "bundler", "skipLibCheck": True,
-            "lib": ["es2023", "dom", "dom.iterable", "webworker.importscripts"],
-            "types": ["@webgpu/types"], "typeRoots": [str(packages)],
-        },
-        "include": [f"{RUNTIME}/*.js", f"{RUNTIME}/*.d.ts"],
-    }  # fmt: skip
-    (tmp_path / "tsconfig.json").write_text(json.dumps(config))
-    completed = subprocess.run(
-        [program("tsc"), "-p", str(tmp_path)], capture_output=True, text=True, timeout=300,
-        check=False,
-    )  # fmt: skip
-    assert completed.returncode == 0, completed.stdout
+    files = sorted([*RUNTIME.glob("*.js"), *RUNTIME.glob("*.d.ts")])
+    lib, types = ["webworker.importscripts"], ["@webgpu/types"]
+    assert type_errors(files, tmp_path, lib=lib, types=types) == ""
 
 
 def test_the_runtime_is_small() -> None:

@@ -22,7 +22,6 @@ from quod.service.errors import NotFoundError, UnavailableError
 from quod.service.queue import JobState, Lease, Limits, Outcome, Quota, Submission
 from quod.service.queue.operations.claim import Request
 from quod.service.queue.writer import Call
-from tests.service.queue.conftest import on_both_stores
 from tests.service.queue.model import Held, Model, Waiting
 from tests.service.queue.places import DIGESTS, Place
 
@@ -265,13 +264,12 @@ class Interleaving(RuleBasedStateMachine):
         assert len(self.place.files()) == sum(job.given.payload != "" for job in live)
 
 
-@on_both_stores
 def test_both_stores_match_the_model(store: str | None) -> None:
     machine = type("OnStore", (Interleaving,), {"database": store})
     run_state_machine_as_test(
         machine,
         settings=settings(
-            max_examples=25 if store is None else 1,
+            max_examples=25 if store is None else 2,
             stateful_step_count=30,
             deadline=None,
             suppress_health_check=list(HealthCheck),
