@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterable
 
@@ -20,7 +21,8 @@ def one_of_each(names: Iterable[str]) -> frozenset[str]:
     return frozenset(min(variants, key=_preference) for variants in kernels.values())
 
 
-def representatives(names: Iterable[str]) -> frozenset[str]:
+@functools.cache
+def representatives(names: tuple[str, ...]) -> frozenset[str]:
     """The first kernel of each package, by name, whose texts are compared for every machine.
 
     A change of the emitters for one machine shows in their texts. A change of a kernel shows in its

@@ -80,9 +80,10 @@ THOROUGH = r"curve\.(miller_loops|pairing_final)\[|ntt_point_butterflies\."
 """Kernels whose texts take seconds to emit."""
 
 
-def _names() -> list[str]:
+@functools.cache
+def _names() -> tuple[str, ...]:
     names = [row.name for row in catalogue.kernels()]
-    return [name for name in names if not any(re.match(p, name) for p in CPU_ONLY | WGSL_ONLY)]
+    return tuple(name for name in names if not any(re.match(p, name) for p in CPU_ONLY | WGSL_ONLY))
 
 
 def _in_every_run() -> list[str]:

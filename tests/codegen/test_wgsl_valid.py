@@ -11,6 +11,7 @@ date; read the diff.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import os
@@ -60,9 +61,10 @@ BROWSER = WgslTarget(subgroup_size=32)
 Errors = Callable[[str], list[str]]
 
 
-def _names() -> list[str]:
+@functools.cache
+def _names() -> tuple[str, ...]:
     names = [row.name for row in catalogue.kernels()]
-    return [name for name in names if not any(re.match(p, name) for p in CPU_ONLY)]
+    return tuple(name for name in names if not any(re.match(p, name) for p in CPU_ONLY))
 
 
 def _traced(name: str, target: WgslTarget) -> tuple[Kernel, Machine]:
