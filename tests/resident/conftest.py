@@ -102,8 +102,18 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Folder]:
 
 def end_process(process: int) -> None:
     """Wait for the end of a process that is no child, and kill it after a while."""
+    for _ in range(500):
+        if not is_alive(process):
+            return
+        time.sleep(0.02)
     with contextlib.suppress(ProcessLookupError):
-        for _ in range(200):
-            os.kill(process, 0)
-            time.sleep(0.05)
         os.kill(process, signal.SIGKILL)
+
+
+def is_alive(process: int) -> bool:
+    """Return whether a process runs: one that has ended may still wait for its parent."""
+    try:
+        status = Path(f"/proc/{process}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return status.rpartition(")")[2].split()[0] != "Z"

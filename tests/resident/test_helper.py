@@ -17,7 +17,7 @@ import pytest
 
 from quod.resident import client, frames, listener
 from quod.resident.runtime_folder import connect, open_folder
-from tests.resident.conftest import Folder, end_process
+from tests.resident.conftest import Folder, end_process, is_alive
 from tests.support.thorough import one_and_others
 
 FILES = ("circuit.zkey", "witness.wtns", "proof.json", "public.json")
@@ -33,14 +33,6 @@ def connection() -> socket.socket:
     connected = socket.socket(fileno=raw.detach())
     connected.settimeout(10.0)
     return connected
-
-
-def is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def test_results_equal_those_without_a_helper(folder: Folder) -> None:
