@@ -21,6 +21,7 @@ from quod.bench.proofs import gkr_study
 from quod.bench.proofs.commitment import cases as commitments
 from quod.bench.proofs.streamed import copy_figures, draw
 from quod.bench.subjects import SUBJECTS
+from quod.bench.tensors import inference
 from quod.bench.tensors.inference import random_perceptron
 from quod.cli import entry
 from quod.device.discovery import open_device
@@ -382,6 +383,23 @@ def test_inference(capsys: pytest.CaptureFixture[str]) -> None:
     prover = Prover("cpu", random_perceptron([9, 5, 4, 3], generator))
     proof = prover.prove(generator.integers(0, 128, (3, 9))).proof
     assert rows[1]["median"] == len(proof)
+
+
+def test_first_inference(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A new process runs the code that is named, with an empty cache."""
+
+    def run(_option: str, code: str, *, cache: str) -> None:
+        assert list(Path(cache).iterdir()) == []
+        exec(code)
+        ran.append(cache)
+
+    ran: list[str] = []
+    monkeypatch.setattr(inference, "run_python", run)
+    *_, first = inference.cases("cpu", None, [9, 5, 4, 3], 3, cold=True)
+    assert first.parameters["what"] == "prove and verify, nothing compiled yet"
+    first.run()
+    assert len(ran) == 1
+    assert not Path(ran[0]).exists()
 
 
 @pytest.mark.parametrize("type_name", one_and_others(["Q4_K", "Q8_0"]))

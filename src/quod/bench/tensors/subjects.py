@@ -60,6 +60,9 @@ def inference(
         Option("--width", least=1, help="The number of inputs, then of outputs of each layer."),
     ] = None,
     images: Annotated[int, Option(least=1, help="The number of images in a proof.")] = 64,
+    cold: Annotated[
+        bool, Option("--cold", help="Also measure a proof in a new process with an empty cache.")
+    ] = False,
 ) -> None:
     """Verified inference: proofs of a perceptron's outputs, with committed 8-bit weights.
 
@@ -69,7 +72,7 @@ def inference(
         raise WrongUsage("--width needs at least three numbers and cannot be given with --model")
     from quod.bench.tensors.inference import cases
 
-    bench_cases = cases(settings.device, model, widths or list(_WIDTHS), images)
+    bench_cases = cases(settings.device, model, widths or list(_WIDTHS), images, cold=cold)
     settings.measure("inference", bench_cases)
 
 
