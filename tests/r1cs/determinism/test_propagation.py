@@ -10,16 +10,14 @@ from itertools import product
 import pytest
 
 from quod.errors import InputError
-from quod.r1cs.determinism.certificate_checker import (
-    CertificateError,
-    check_certificate,
-)
-from quod.r1cs.determinism.denominators import find_denominators
+from quod.r1cs.determinism.arguments.comparisons import run_comparisons
+from quod.r1cs.determinism.arguments.denominators import find_denominators
+from quod.r1cs.determinism.arguments.one_hot import run_one_hot
+from quod.r1cs.determinism.certificate_checker import check_certificate
 from quod.r1cs.determinism.normal_form import NormalForm
-from quod.r1cs.determinism.one_hot import run_one_hot
 from quod.r1cs.determinism.propagation import Propagation
 from quod.r1cs.determinism.rows import Combination, Rows, rows_of
-from quod.r1cs.determinism.rules import SOUNDNESS, Rule, Step
+from quod.r1cs.determinism.rules import SOUNDNESS, CertificateError, Rule, Step
 from tests.r1cs.determinism.exhaustive import all_witnesses, is_determined, random_rows
 
 BIT = {0: -1, 1: 1}
@@ -32,6 +30,7 @@ def propagated(rows: Rows) -> Propagation:
     propagation.run()
     run_one_hot(propagation)
     find_denominators(propagation)
+    run_comparisons(propagation)
     return propagation
 
 
@@ -120,7 +119,8 @@ def _systems(rule: Rule) -> Iterator[Rows]:
                 yield rows_of(p, 7, rows, [1, 2], [6])
 
 
-@pytest.mark.parametrize("rule", Rule)
+# Tests of lemmas are in test_lemmas.
+@pytest.mark.parametrize("rule", [rule for rule in Rule if rule is not Rule.LEMMA])
 def test_rule_is_sound_for_all_coefficients(rule: Rule) -> None:
     """Every coefficient over the fields of 5, 7 and 11 elements, against all witnesses."""
     assert SOUNDNESS[rule]
@@ -148,8 +148,8 @@ def _compare(generator: random.Random, count: int) -> None:
     rules = Counter(
         step.rule for _ in range(count) for step in checked(random_rows(generator, PRIMES)).steps
     )
-    # A random system hardly ever has the form of an Edwards addition.
-    assert {*Rule} - rules.keys() <= {Rule.DERIVE}
+    # A random system hardly ever has the form of an Edwards addition, and is too small for lemmas.
+    assert {*Rule} - rules.keys() <= {Rule.DERIVE, Rule.LEMMA}
 
 
 def test_changed_steps_are_rejected() -> None:
@@ -173,6 +173,25 @@ def test_changed_steps_are_rejected() -> None:
                 if determined[wire]
             )
     assert rejected > 50
+
+
+def test_coefficients_of_another_equation_are_rejected() -> None:
+    """Integers that are those of the equation modulo p, and no further terms, prove digits."""
+    bits = [({wire: 1}, {wire: 1, 0: -1}, {}) for wire in (2, 3)]
+    rows = rows_of(11, 5, [*bits, ({2: 1, 3: 2}, {0: 1}, {1: 1})], [1], [2])
+    form = NormalForm(rows)
+    ranges = [step for step in propagated(rows).steps if step.rule is Rule.ROOTS]
+    for integers, is_right in (
+        ({2: 1, 3: 2}, True), ({2: 12, 3: 2}, False), ({2: 1, 3: 3}, False),
+        ({2: 1, 3: 2, 4: 11}, False), ({2: 1}, False),
+    ):  # fmt: skip
+        terms = tuple(((node,), k) for node, k in integers.items())
+        steps = [*ranges, Step(Rule.DIGITS, ((2, 1),), polynomials=(terms,))]
+        if is_right:
+            assert check_certificate(rows, form, steps)[2]
+        else:
+            with pytest.raises(CertificateError):
+                check_certificate(rows, form, steps)
 
 
 def test_altered_normal_form_is_rejected() -> None:

@@ -42,20 +42,31 @@ def narrowed(bounds: Range | None, derived: Range, prime: int) -> Range:
     return derived if smaller and overlaps else bounds
 
 
+@lru_cache(maxsize=1 << 14)
+def inverse(number: int, prime: int) -> int:
+    """Return the inverse of a residue; circuits have few different coefficients."""
+    return pow(number, -1, prime)
+
+
 def quadratic_roots(a: int, b: int, c: int, prime: int) -> list[int] | None:
     """Return the distinct roots of a·x² + b·x + c; None if every residue is a root."""
-    a, b, c = a % prime, b % prime, c % prime
+    roots = _roots(a % prime, b % prime, c % prime, prime)
+    return None if roots is None else list(roots)
+
+
+@lru_cache(maxsize=1 << 12)
+def _roots(a: int, b: int, c: int, prime: int) -> tuple[int, ...] | None:
     if not a:
         if not b:
-            return [] if c else None
-        return [-c * pow(b, -1, prime) % prime]
+            return () if c else None
+        return (-c * inverse(b, prime) % prime,)
     if prime == 2:
-        return [x for x in (0, 1) if not (a * x + b * x + c) % 2]
+        return tuple(x for x in (0, 1) if not (a * x + b * x + c) % 2)
     root = _field(prime).square_root((b * b - 4 * a * c) % prime)
     if root is None:
-        return []
-    half = pow(2 * a, -1, prime)
-    return list(dict.fromkeys([(-b + root) * half % prime, (-b - root) * half % prime]))
+        return ()
+    half = inverse(2 * a % prime, prime)
+    return tuple(dict.fromkeys([(-b + root) * half % prime, (-b - root) * half % prime]))
 
 
 @lru_cache(maxsize=16)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable, Sequence
 
-from quod.r1cs.determinism.arithmetic import centred, contains, quadratic_roots
+from quod.r1cs.determinism.arithmetic import centred, contains, inverse, quadratic_roots
 from quod.r1cs.determinism.normal_form import Affine
 from quod.r1cs.determinism.propagation import Propagation
 from quod.r1cs.determinism.rules import digit_scale, polynomial, zero_of
@@ -119,7 +119,7 @@ class Assignment:
         if count == 1:
             node = self._unassigned_sum[index]
             k = self._coefficient(index, node)
-            self.set(node, -self._totals[index] * pow(k, -1, self.prime))
+            self.set(node, -self._totals[index] * inverse(k, self.prime))
         elif not count:
             if self._totals[index] % self.prime:
                 raise Conflict
@@ -174,7 +174,7 @@ class Assignment:
         elif c is not None and (a if a is not None else b) is not None:
             factor, other = (a, product.b) if a is not None else (b, product.a)
             if factor:
-                self._set_term(other, None, c * pow(factor, -1, prime))
+                self._set_term(other, None, c * inverse(factor % prime, prime))
             elif c:
                 raise Conflict
             elif other.factor:
@@ -194,7 +194,7 @@ class Assignment:
                 raise Conflict
         else:
             self.set(
-                term.node, (value - term.constant) * pow(term.factor, -1, self.prime)
+                term.node, (value - term.constant) * inverse(term.factor, self.prime)
             )  # fmt: skip
 
     def choices(self, index: int) -> list[int]:

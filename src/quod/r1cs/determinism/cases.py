@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import product as combinations
 
 from quod.r1cs.determinism.arithmetic import Range, centred, quadratic_roots
@@ -29,17 +29,9 @@ def case_values(
             return None
         others.append((other, range(bounds[0], bounds[1] + 1)))
     values: set[int] = set()
-    sides = [rows.side(matrix, row) for matrix in range(3)]
     for choice in combinations(*[numbers for _, numbers in others]):
         assignment = {0: 1, **{other: value for (other, _), value in zip(others, choice)}}
-        (ka, ca), (kb, cb), (kc, cc) = (
-            (
-                sum(k for each, k in zip(*side) if each == wire),
-                sum(assignment[each] * k for each, k in zip(*side) if each != wire),
-            )
-            for side in sides
-        )
-        roots = quadratic_roots(ka * kb, ka * cb + kb * ca - kc, ca * cb - cc, prime)
+        roots = quadratic_roots(*coefficients_of_wire(rows, row, wire, assignment), prime)
         if roots is None:
             return None
         values.update(roots)
@@ -51,3 +43,20 @@ def hull(values: Iterable[int], prime: int) -> Range | None:
     signed = [centred(value, prime) for value in values]
     low, high = min(signed), max(signed)
     return (low, high) if high - low < prime - 1 else None
+
+
+def coefficients_of_wire(
+    rows: Rows, row: int, wire: int, values: Mapping[int, int]
+) -> tuple[int, int, int]:  # fmt: skip
+    """Return the coefficients, from the square on, of a·b - c in a wire for values of the others.
+
+    values: by wire; that of the wire itself does not matter.
+    """
+    (ka, ca), (kb, cb), (kc, cc) = (
+        (
+            sum(k for each, k in zip(*side) if each == wire),
+            sum(values[each] * k for each, k in zip(*side) if each != wire),
+        )
+        for side in (rows.side(matrix, row) for matrix in range(3))
+    )
+    return ka * kb, ka * cb + kb * ca - kc, ca * cb - cc

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from quod.frozen import frozen
+from quod.r1cs.determinism.arithmetic import inverse
 from quod.r1cs.determinism.propagation import Propagation
 from quod.r1cs.determinism.rules import Rule, Step, digit_scale
 
@@ -108,9 +109,9 @@ def _reduced(facts: Propagation, core: Core) -> list[tuple[dict[int, int], dict[
         if not terms:
             continue
         pivot, lead = next(iter(terms.items()))
-        inverse = pow(lead, -1, prime)
-        terms = {node: k * inverse % prime for node, k in terms.items()}
-        combination = {each: k * inverse % prime for each, k in combination.items()}
+        scale = inverse(lead, prime)
+        terms = {node: k * scale % prime for node, k in terms.items()}
+        combination = {each: k * scale % prime for each, k in combination.items()}
         for others, combined in reduced.values():
             if factor := others.get(pivot, 0):
                 _subtract(others, terms, factor, prime)

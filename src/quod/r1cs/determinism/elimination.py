@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
-from quod.r1cs.determinism.arithmetic import quadratic_roots
+from quod.r1cs.determinism.arithmetic import inverse, quadratic_roots
 from quod.r1cs.determinism.assignment import Assignment, Conflict
 from quod.r1cs.determinism.normal_form import Affine, Product
 
@@ -106,8 +106,8 @@ class Elimination:
             if len(reduced) == _MAX_NODES:
                 raise Conflict
             pivot = max(pivots)
-            inverse = pow(row[pivot], -1, prime)
-            row = {node: k * inverse % prime for node, k in row.items()}
+            scale = inverse(row[pivot] % prime, prime)
+            row = {node: k * scale % prime for node, k in row.items()}
             for other in reduced.values():
                 if factor := other.get(pivot, 0):
                     _subtract(other, row, factor, prime)

@@ -8,7 +8,7 @@ differ by a factor are one node, so b and 1 - b, or x - y and y - x, share a nod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from quod.r1cs.determinism.rows import Rows
@@ -53,14 +53,15 @@ class NormalForm:
     forms: the wires and coefficients of each form, in the order of the nodes.
     """
 
-    def __init__(self, rows: Rows) -> None:
+    def __init__(self, rows: Rows, included: Iterable[int] | None = None) -> None:
+        """Add all rows, or those with some numbers."""
         self.prime, self.wires = rows.prime, rows.wires
         self.equations: list[Equation] = []
         self.products: list[Product] = []
         self.forms: list[Terms] = []
         self._numbers: dict[Terms, tuple[int, int]] = {}
         self._inverses: dict[int, int] = {}
-        for row in range(rows.count):
+        for row in range(rows.count) if included is None else included:
             self._add(rows, row)
 
     @property

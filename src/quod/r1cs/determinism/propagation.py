@@ -8,11 +8,20 @@ those of bits are derived only if a target is still undetermined without them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from time import monotonic
+from types import MappingProxyType
 
-from quod.r1cs.determinism.arithmetic import Range, centred, contains, narrowed, quadratic_roots
+from quod.r1cs.determinism.arithmetic import (
+    Range,
+    centred,
+    contains,
+    inverse,
+    narrowed,
+    quadratic_roots,
+)
 from quod.r1cs.determinism.cases import MAX_CASE_WIRES, MAX_CASES, case_values, hull
+from quod.r1cs.determinism.index_queue import IndexQueue
 from quod.r1cs.determinism.normal_form import Affine, Equation, NormalForm
 from quod.r1cs.determinism.rows import Rows
 from quod.r1cs.determinism.rules import (
@@ -39,34 +48,6 @@ class TimeIsUp(Exception):
     """The time limit of the check has passed."""
 
 
-class Queue:
-    """Indices to process, each at most once at a time."""
-
-    __slots__ = ("_is_queued", "_items")
-
-    def __init__(self, size: int) -> None:
-        self._items: list[int] = []
-        self._is_queued = bytearray(size)
-
-    def add(self, item: int) -> None:
-        """Queue an index unless it is queued."""
-        if not self._is_queued[item]:
-            self._is_queued[item] = 1
-            self._items.append(item)
-
-    def extend(self) -> None:
-        """Allow one index beyond the largest so far."""
-        self._is_queued.append(0)
-
-    def pop(self) -> int | None:
-        """Return an index, or None if there is none."""
-        if not self._items:
-            return None
-        item = self._items.pop()
-        self._is_queued[item] = 0
-        return item
-
-
 class Propagation:
     """The facts about the nodes of a system, and the steps that derived them.
 
@@ -77,10 +58,15 @@ class Propagation:
     steps: the certificate. `references` has the numbers of equations there, `derived` and
         `certificate_nodes` those of the next polynomial and node that a step introduces.
     reasons: the number of the step that determined each node.
+    changed: the nodes that were determined or got a range, in order.
     undetermined: the number of undetermined nodes of each equation.
     """
 
-    def __init__(self, rows: Rows, form: NormalForm, deadline: float = float("inf")) -> None:
+    def __init__(
+        self, rows: Rows, form: NormalForm, deadline: float = float("inf"),
+        ranges: Mapping[int, Range] = MappingProxyType({}),
+    ) -> None:  # fmt: skip
+        """Start from the inputs, and from the ranges of some nodes."""
         self.rows, self.form, self.prime, self.deadline = rows, form, rows.prime, deadline
         count, nodes = len(form.equations), form.nodes
         self.equations = list(form.equations)
@@ -99,6 +85,7 @@ class Propagation:
         self.derived = rows.count + len(form.forms)
         self.certificate_nodes = nodes
         self.reasons: dict[int, int] = {}
+        self.changed: list[int] = []
         # Nodes whose equations have counted them as determined.
         self._is_counted = bytearray(nodes)
         self._stack: list[int] = []
@@ -114,9 +101,10 @@ class Propagation:
             self._undetermined_sum[index] = sum(equation.nodes)
             for node in equation.nodes:
                 self.equations_of[node].append(index)
-        self._products = Queue(len(form.products))
-        self._digits = Queue(count)
-        self._sums = Queue(count)
+        self._products = IndexQueue(len(form.products))
+        self._digits = IndexQueue(count)
+        self._sums = IndexQueue(count)
+        self.assume(ranges)
         for index, product in enumerate(form.products):
             nodes_of_product = {term.node for term in product[:3] if term.factor}
             if len(wires := rows.wires_of(product.row)) <= MAX_CASE_WIRES:
@@ -143,6 +131,7 @@ class Propagation:
         for node in fresh:
             self.determined[node] = 1
         self._stack += fresh
+        self.changed += fresh
 
     def _set_range(self, node: int, derived: Range | None, step: Step) -> None:
         """Record a range of a node that a step derived, if it is smaller than the present one."""
@@ -159,8 +148,13 @@ class Propagation:
             self._narrowings[node] = self._narrowings.get(node, 0) + 1
             shift = centred(bounds[0], prime) - bounds[0]
             bounds = bounds[0] + shift, bounds[1] + shift
-        self.ranges[node] = bounds
         self.steps.append(step._replace(bounds=bounds))
+        self._record_range(node, bounds)
+
+    def _record_range(self, node: int, bounds: Range) -> None:
+        """Record a range, and queue the equations and products in which it may matter."""
+        previous, self.ranges[node] = self.ranges[node], bounds
+        self.changed.append(node)
         is_open = previous is None and not self._is_counted[node]
         for index in self.equations_of[node]:
             if previous is None:
@@ -176,6 +170,12 @@ class Propagation:
         if bounds[0] == bounds[1]:
             # A constant; the checker draws this conclusion from the range.
             self.determine([node])
+
+    def assume(self, ranges: Mapping[int, Range]) -> None:
+        """Record ranges that hold without a step of this certificate."""
+        for node, bounds in ranges.items():
+            if self.ranges[node] != bounds:
+                self._record_range(node, bounds)
 
     def _exclude(self, term: Affine, product: int) -> None:
         """Record that an affine term of a product is never 0."""
@@ -213,8 +213,11 @@ class Propagation:
 
     # --- the loop
 
-    def run(self) -> None:
-        """Apply rules until none applies or all targets are determined; raises TimeIsUp."""
+    def run(self, *, derives_ranges: bool = True) -> None:
+        """Apply rules until none applies or all targets are determined; raises TimeIsUp.
+
+        derives_ranges: whether to derive ranges from those of other nodes, once that is needed.
+        """
         while True:
             self._ticks += 1
             if not self._ticks % _CLOCK_INTERVAL and monotonic() > self.deadline:
@@ -227,7 +230,7 @@ class Propagation:
                 self._apply_digits(index)
             elif self._derives_ranges and (index := self._sums.pop()) is not None:
                 self._apply_sum(index)
-            elif self._derives_ranges or self.are_targets_determined():
+            elif self._derives_ranges or not derives_ranges or self.are_targets_determined():
                 return
             else:
                 self._derives_ranges = True
@@ -306,7 +309,9 @@ class Propagation:
             derived = sum_range(
                 coefficients, equation.constant, others, equation.coefficients[position], self.prime
             )
-            self._set_range(node, derived, self.equation_step(Rule.RANGE, index, (node,)))
+            multiplier = -inverse(equation.coefficients[position], self.prime)
+            step = self.equation_step(Rule.RANGE, index, (node,), multiplier)
+            self._set_range(node, derived, step)
         if not self._unranged[index] and self.undetermined[index] > 1:
             self._apply_split(index)
 
@@ -467,7 +472,8 @@ class Propagation:
             first, second = self.ranges[a.node], self.ranges[b.node]
             if first and second:
                 derived = product_range(product, first, second, self.prime)
-                self._set_range(c.node, derived, self.product_step(Rule.RANGE, index, (c.node,)))
+                sources = ((row, inverse(c.factor, self.prime)),)
+                self._set_range(c.node, derived, Step(Rule.RANGE, sources, (c.node,)))
         wires = self.rows.wires_of(row)
         if not 1 < len(wires) <= MAX_CASE_WIRES:
             return

@@ -7,11 +7,12 @@ from time import monotonic
 from typing import Literal
 
 from quod.frozen import frozen
+from quod.r1cs.determinism.arguments.comparisons import run_comparisons
+from quod.r1cs.determinism.arguments.denominators import find_denominators
+from quod.r1cs.determinism.arguments.one_hot import run_one_hot
 from quod.r1cs.determinism.certificate_checker import check_certificate
 from quod.r1cs.determinism.cores import Core, cores_of, eliminate
-from quod.r1cs.determinism.denominators import find_denominators
 from quod.r1cs.determinism.normal_form import NormalForm
-from quod.r1cs.determinism.one_hot import run_one_hot
 from quod.r1cs.determinism.propagation import Propagation, TimeIsUp
 from quod.r1cs.determinism.rows import Rows
 from quod.r1cs.determinism.rules import Step
@@ -126,6 +127,7 @@ def _propagate(facts: Propagation, deadline: float) -> None:
     while progress and not facts.are_targets_determined():
         run_one_hot(facts)
         find_denominators(facts)
+        run_comparisons(facts)
         progress = False
         for core in cores_of(facts):
             if monotonic() > deadline:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 
 from quod.errors import InputError
 from quod.field.primality import is_prime
 from quod.frozen import frozen
+
+# Each lemma has rows of its own.
+_is_prime = lru_cache(maxsize=16)(is_prime)
 
 Combination = Mapping[int, int]
 """A linear combination: coefficients by wire. Wire 0 is the constant 1."""
@@ -46,7 +50,7 @@ class Rows:
     lost_inputs: int = 0
 
     def __post_init__(self) -> None:
-        if not is_prime(self.prime):
+        if not _is_prime(self.prime):
             raise InputError(
                 f"the modulus {self.prime:#x} is composite; constraints must be over a prime field"
             )
@@ -70,6 +74,19 @@ class Rows:
         wires = {wire for matrix in range(3) for wire in self.side(matrix, row)[0]}
         wires.discard(0)
         return wires
+
+    def is_at(self, first: int, rows: Rows, wires: Sequence[int]) -> bool:
+        """Return whether these are consecutive rows of another system, with the wires renamed.
+
+        first: the number of the first row there.
+        wires: the wire there for each wire here.
+        """
+        return first >= 0 and all(
+            sorted([(wires[wire], k) for wire, k in zip(*self.side(matrix, row))])
+            == sorted(zip(*rows.side(matrix, first + row)))
+            for matrix in range(3)
+            for row in range(self.count)
+        )
 
     def failing(self, values: Sequence[int], rows: Sequence[int] | None = None) -> list[int]:
         """Return the rows, of all or of some, that values of all wires do not satisfy."""

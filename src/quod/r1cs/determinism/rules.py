@@ -16,8 +16,10 @@ from collections.abc import Iterable, Sequence
 from enum import IntEnum
 from typing import NamedTuple, overload
 
-from quod.r1cs.determinism.arithmetic import Range, centred
-from quod.r1cs.determinism.normal_form import Affine, Product
+from quod.errors import QuodError
+from quod.r1cs.determinism.arithmetic import Range, centred, inverse
+from quod.r1cs.determinism.normal_form import Affine, NormalForm, Product
+from quod.r1cs.determinism.rows import Rows
 
 Polynomial = dict[tuple[int, ...], int]
 """Coefficients by monomial: the nodes of the monomial in ascending order."""
@@ -44,6 +46,7 @@ class Rule(IntEnum):
     SUPPOSE = 9
     OTHERWISE = 10
     JOIN = 11
+    LEMMA = 12
 
 
 SOUNDNESS = {
@@ -91,6 +94,11 @@ SOUNDNESS = {
         "that both witnesses share, so the node that decides it is determined. A claim that the "
         "integer sum of bits is from 0 to p - 1 is about one witness."
     ),
+    Rule.LEMMA: (
+        "Consecutive rows are those of a lemma with its wires renamed. A witness of the system, "
+        "restricted to them, is a witness of the lemma. So what the lemma concludes from facts "
+        "about its wires follows from these facts about the renamed wires."
+    ),
 }
 
 
@@ -100,11 +108,13 @@ class Step(NamedTuple):
     sources: constraints, each with a multiplier, an integer or a polynomial. The rows come first,
         then the definitions of forms, then the polynomials that steps have derived.
     nodes: the nodes of the conclusion; none if a rule concludes about all undetermined nodes. For
-        SUPPOSE the node that has a value, and those that both cases determine.
+        SUPPOSE the node that has a value, and those that both cases determine. For LEMMA the wire
+        for each wire of the lemma from 1 on; the source is the first row.
     bounds: the range that the node has from this step on; for NONZERO the value that it never has,
-        for SUPPOSE its value, for SPLIT m twice.
+        for SUPPOSE its value, for SPLIT m twice, for LEMMA its number twice.
     polynomials: for SPLIT both parts, for DERIVE the definition of a new node, for SUPPOSE the sums
-        of bits that are from 0 to p - 1 in both cases.
+        of bits that are from 0 to p - 1 in both cases, for DIGITS and RANGE the coefficients as
+        integers, unless they are the residues next to 0.
     """
 
     rule: Rule
@@ -112,6 +122,24 @@ class Step(NamedTuple):
     nodes: tuple[int, ...] = ()
     bounds: Range = NO_RANGE
     polynomials: tuple[Terms, ...] = ()
+
+
+class CertificateError(QuodError):
+    """A step of a certificate does not follow from the constraints and the steps before it."""
+
+
+class Lemma(NamedTuple):
+    """A system that occurs in others, with its wires renamed, and a certificate about it.
+
+    rows: its inputs are the wires that an occurrence must determine. The lemma is about the
+        targets.
+    bounds: the ranges that wires must have in an occurrence.
+    """
+
+    rows: Rows
+    form: NormalForm
+    bounds: dict[int, Range]
+    steps: Sequence[Step]
 
 
 def digit_scale(coefficients: Sequence[int], widths: Sequence[int], prime: int) -> int | None:
@@ -126,7 +154,7 @@ def digit_scale(coefficients: Sequence[int], widths: Sequence[int], prime: int) 
     pairs = list(zip(coefficients, widths))
     pairs = [pair for ends in zip(pairs, reversed(pairs)) for pair in ends][: len(pairs)]
     for candidate in dict.fromkeys((1, *coefficients[:_MAX_SCALES])):
-        scale = pow(candidate, -1, prime)
+        scale = inverse(candidate, prime)
         if are_weights(((k * scale % prime, width) for k, width in pairs), prime):
             return scale
     return None
@@ -159,7 +187,7 @@ def sum_range(
     coefficients: Sequence[int], constant: int, ranges: Sequence[Range], divisor: int, prime: int
 ) -> Range | None:
     """Return the range of -(sum of coefficients * nodes + constant) / divisor, or None."""
-    factor = -pow(divisor, -1, prime) % prime if divisor != prime - 1 else 1
+    factor = -inverse(divisor, prime) % prime if divisor != prime - 1 else 1
     low = high = centred(constant * factor, prime)
     for k, (smallest, greatest) in zip(coefficients, ranges):
         weight = centred(k * factor, prime)
@@ -180,9 +208,9 @@ def product_range(product: Product, a: Range, b: Range, prime: int) -> Range | N
     (ka, first, ca), (kb, second, cb), (kc, result, cc) = product.a, product.b, product.c
     if len({first, second, result}) < 3:
         return None
-    inverse = pow(kc, -1, prime)
+    scale = inverse(kc, prime)
     k, u, v, w = (
-        centred(number * inverse, prime) for number in (ka * kb, ka * cb, ca * kb, ca * cb - cc)
+        centred(number * scale, prime) for number in (ka * kb, ka * cb, ca * kb, ca * cb - cc)
     )
     corners = [k * x * y + u * x + v * y + w for x in a for y in b]
     low, high = min(corners), max(corners)
@@ -205,13 +233,13 @@ def zero_of(term: Affine, prime: int) -> int:
     """Return the value of the node at which an affine term is 0."""
     if term.factor == 1:
         return -term.constant % prime
-    return -term.constant * pow(term.factor, -1, prime) % prime
+    return -term.constant * inverse(term.factor, prime) % prime
 
 
 def sum_of_roots(product: Product, prime: int) -> int:
     """Return the sum of the two solutions of a product of terms of one node."""
     (ka, _, ca), (kb, _, cb) = product.a, product.b
-    return -(ka * cb + kb * ca) * pow(ka * kb, -1, prime) % prime
+    return -(ka * cb + kb * ca) * inverse(ka * kb % prime, prime) % prime
 
 
 def fixes_sign(bounds: Range, total: int, prime: int) -> bool:

@@ -13,10 +13,10 @@ from collections.abc import Sequence
 
 from quod.frozen import frozen
 from quod.r1cs.checks import UnsatisfiedError, failing_rows, failures_of
+from quod.r1cs.determinism.arguments.denominators import find_denominators
+from quod.r1cs.determinism.arguments.one_hot import run_one_hot
 from quod.r1cs.determinism.cores import cores_of
-from quod.r1cs.determinism.denominators import find_denominators
 from quod.r1cs.determinism.normal_form import NormalForm
-from quod.r1cs.determinism.one_hot import run_one_hot
 from quod.r1cs.determinism.propagation import Propagation
 from quod.r1cs.determinism.search import Search
 from quod.r1cs.determinism.sources import ALL, rows_of_circuit

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from quod.r1cs.determinism.arithmetic import inverse
 from quod.r1cs.determinism.normal_form import Affine, NormalForm
 from quod.r1cs.determinism.propagation import Propagation
 from quod.r1cs.determinism.rules import Polynomial, Rule, Step, Terms, zero_of
@@ -110,7 +111,12 @@ class _Proof:
         )  # fmt: skip
         return [
             Step(Rule.SUPPOSE, (), (factor.node, node), (zero, zero)),
-            Step(Rule.RANGE, ((self._quotient.row, 1),), (numerator.node,), self._zero(numerator)),
+            Step(
+                Rule.RANGE,
+                ((self._quotient.row, inverse(numerator.factor, prime)),),
+                (numerator.node,),
+                self._zero(numerator),
+            ),
             Step(Rule.DERIVE, (), polynomials=(terms_of(first),)),
             Step(Rule.DERIVE, (), polynomials=(terms_of(second),)),
             Step(Rule.DERIVE, tuple(sources)),

@@ -1,0 +1,1 @@
+"""Arguments of several steps: comparisons with constants, one-hot sums, denominators."""
