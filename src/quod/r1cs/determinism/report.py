@@ -12,10 +12,11 @@ from quod.r1cs.determinism.arguments.denominators import find_denominators
 from quod.r1cs.determinism.arguments.one_hot import run_one_hot
 from quod.r1cs.determinism.certificate_checker import check_certificate
 from quod.r1cs.determinism.cores import Core, cores_of, eliminate
+from quod.r1cs.determinism.lemmas import MIN_ROWS, LemmaPropagation
 from quod.r1cs.determinism.normal_form import NormalForm
 from quod.r1cs.determinism.propagation import Propagation, TimeIsUp
 from quod.r1cs.determinism.rows import Rows
-from quod.r1cs.determinism.rules import Step
+from quod.r1cs.determinism.rules import Lemma, Step
 from quod.r1cs.determinism.search import Pair, Search
 
 UNIQUE: Literal["unique"] = "unique"
@@ -56,6 +57,7 @@ class Report:
 
     verdicts: one for each target.
     certificate: the steps that prove the unique targets; the checker has replayed them.
+    lemmas: those that steps refer to.
     pairs: counterexamples by the ambiguous target.
     timed_out: whether the time limit ended the check.
     """
@@ -66,6 +68,7 @@ class Report:
     pairs: dict[int, Pair]
     timed_out: bool
     seconds: float
+    lemmas: tuple[Lemma, ...] = ()
 
     def of_kind(self, kind: Kind) -> list[Verdict]:
         """Return the verdicts of one kind."""
@@ -88,12 +91,14 @@ def check(
     begin = monotonic()
     deadline = begin + seconds
     progress(f"reading {rows.count} constraints")
+    if rows.count >= MIN_ROWS and (report := _check_with_lemmas(rows, begin, seconds, progress)):
+        return report
     form = NormalForm(rows)
     facts = Propagation(rows, form, deadline)
     progress("propagating from the inputs")
     timed_out = False
     try:
-        _propagate(facts, deadline)
+        propagate(facts, deadline)
     except TimeIsUp:
         timed_out = True
     progress(f"checking a certificate of {len(facts.steps)} steps")
@@ -120,7 +125,34 @@ def check(
     )  # fmt: skip
 
 
-def _propagate(facts: Propagation, deadline: float) -> None:
+def _check_with_lemmas(
+    rows: Rows, begin: float, seconds: float, progress: Progress
+) -> Report | None:
+    """Return the report of a system in which lemmas prove that all targets are unique, or None."""
+    propagation = LemmaPropagation(rows, begin + _LEMMA_SHARE * seconds, propagate)
+    if not propagation.is_worthwhile:
+        return None
+    progress(f"propagating in {len(propagation.blocks)} repeated blocks")
+    try:
+        facts = propagation.run()
+    except TimeIsUp:
+        return None
+    if not facts.are_targets_determined():
+        return None
+    progress(f"checking {len(propagation.lemmas)} lemmas and {len(facts.steps)} steps")
+    determined = check_certificate(rows, propagation.form, facts.steps, propagation.lemmas)
+    verdicts = [_verdict(rows, wire, bool(determined[wire]), None, ()) for wire in rows.targets]
+    return Report(
+        rows, tuple(verdicts), tuple(facts.steps), {}, False, monotonic() - begin,
+        tuple(propagation.lemmas),
+    )  # fmt: skip
+
+
+_LEMMA_SHARE = 0.5
+"""The share of the time limit within which lemmas must prove all targets to be unique."""
+
+
+def propagate(facts: Propagation, deadline: float) -> None:
     """Propagate, and eliminate the linear parts of cores, until no target can be determined."""
     facts.run()
     progress = True
