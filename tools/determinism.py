@@ -2,20 +2,22 @@
 
 A circuit is decided if all of its outputs are unique or at least one is ambiguous. A circuit
 without outputs has nothing to decide; it is counted separately. Run it with circomlib's templates,
-compiled one a file: `python -m tools.determinism FOLDER --time 60`.
+compiled one a file: `python -m tools.determinism FOLDER --time 60`. With `--copies N` each
+circuit is a system of N copies, which measures the check of repeated constraints.
 """
 
 from __future__ import annotations
 
 import argparse
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from time import process_time
 from typing import NamedTuple
 
 from quod.formats import R1cs
 from quod.r1cs.determinism.report import AMBIGUOUS, UNKNOWN, check
+from quod.r1cs.determinism.rows import Matrix, Rows
 from quod.r1cs.determinism.sources import rows_of_file
 
 NO_OUTPUTS = "no outputs"
@@ -31,15 +33,36 @@ class Result(NamedTuple):
     seconds: float
 
 
-def result_of(path: Path, seconds: float) -> Result:
+def result_of(path: Path, seconds: float, copies: int = 1) -> Result:
     """Check the outputs of a file within a time limit; `seconds` of the result is CPU time."""
     begin = process_time()
-    rows = rows_of_file(R1cs.open(path, any_prime=True))
+    rows = repeated(rows_of_file(R1cs.open(path, any_prime=True)), copies)
     verdicts = check(rows, seconds=seconds).verdicts
     targets = Counter[str](verdict.kind for verdict in verdicts)
     kinds = [kind for kind in (AMBIGUOUS, UNKNOWN) if targets[kind]]
     verdict = kinds[0] if kinds else "unique" if targets else NO_OUTPUTS
     return Result(path.stem, rows.count, verdict, targets, process_time() - begin)
+
+
+def repeated(rows: Rows, count: int) -> Rows:
+    """Return a system of independent copies of another one."""
+    step = rows.wires - 1
+
+    def moved(wires: Iterable[int]) -> list[int]:
+        fixed = list(wires)
+        return [wire + copy * step if wire else 0 for copy in range(count) for wire in fixed]
+
+    a, b, c = (
+        Matrix(
+            [end + copy * len(each.wires) for copy in range(count) for end in each.ends],
+            moved(each.wires), list(each.coefficients) * count,
+        )
+        for each in rows.matrices
+    )  # fmt: skip
+    return Rows(
+        rows.prime, 1 + count * step, (a, b, c), frozenset(moved(rows.inputs)),
+        tuple(moved(rows.targets)), rows.name, rows.place, rows.lost_inputs * count,
+    )  # fmt: skip
 
 
 def summary(results: Sequence[Result]) -> str:
@@ -57,13 +80,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", type=Path, help="searched with its subfolders")
     parser.add_argument("--time", type=float, default=60.0, help="seconds for each circuit")
+    parser.add_argument("--copies", type=int, default=1, help="copies of each circuit")
     parser.add_argument("--undecided", action="store_true", help="print only unknown circuits")
     options = parser.parse_args(arguments)
     results = []
     print("| circuit | constraints | verdict | unique | ambiguous | unknown | CPU s |")
     print("|---|---|---|---|---|---|---|")
     for path in sorted(options.folder.rglob("*.r1cs")):
-        result = result_of(path, options.time)
+        result = result_of(path, options.time, options.copies)
         results.append(result)
         if not options.undecided or result.verdict == UNKNOWN:
             columns = [str(result.targets[kind]) for kind in ("unique", AMBIGUOUS, UNKNOWN)]
