@@ -15,11 +15,20 @@ _FIELDS = ("signal", "reason", "source")
 
 @frozen
 class Waiver:
-    """A target that may be ambiguous or unknown, why, and who decided so."""
+    """A target that may be ambiguous or unknown, why, and who decided so.
+
+    signal: the name of the target, or the start of several names and ``*``.
+    """
 
     signal: str
     reason: str
     source: str
+
+    def applies_to(self, name: str) -> bool:
+        """Return whether a signal is waived."""
+        if self.signal.endswith("*"):
+            return name.startswith(self.signal[:-1])
+        return name == self.signal
 
 
 def read_waivers(path: Path) -> list[Waiver]:
@@ -55,7 +64,10 @@ def unwaived(report: Report, waivers: list[Waiver]) -> list[Verdict]:
         verdict.name: verdict for verdict in report.verdicts if verdict.kind != UNIQUE
     }  # fmt: skip
     for waiver in waivers:
-        if open_verdicts.pop(waiver.signal, None) is None:
+        waived = [name for name in open_verdicts if waiver.applies_to(name)]
+        for name in waived:
+            del open_verdicts[name]
+        if not waived:
             raise InputError(
                 f"the waiver of {waiver.signal!r} applies to nothing: the signal is unique, no "
                 "target, or waived twice; remove the waiver"
