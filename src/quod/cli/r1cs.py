@@ -95,6 +95,10 @@ def check(
         for verdict in report.verdicts:
             if not quiet or verdict.kind != UNIQUE:
                 show(str(verdict))
+        for finding in report.findings[:_MAX_FINDINGS]:
+            show(f"finding: {finding}")
+        if (others := len(report.findings) - _MAX_FINDINGS) > 0:
+            show(f"{counted(others, 'further finding')}")
     verdicts = unwaived(report, accepted)
     if sarif is not None:
         write_sarif(sarif, report, verdicts, str(r1cs))
@@ -120,13 +124,16 @@ def check(
     if not rows.targets:
         note(f"{r1cs} has no outputs, so there is nothing to decide; name --targets.", quiet=quiet)
         return
-    waived = f", {len(accepted):,} waived" if accepted else ""
-    unique = len(rows.targets) - len(accepted)
+    unique = len(report.of_kind(UNIQUE))
+    waived = f", {len(rows.targets) - unique:,} waived" if accepted else ""
     note(
         f"{counted(unique, 'target')} unique{waived}: {counted(rows.count, 'constraint')}, "
         f"{report.seconds:.2f} s",
         quiet=quiet,
     )
+
+
+_MAX_FINDINGS = 20
 
 
 def _names(text: str | None) -> list[str] | None:

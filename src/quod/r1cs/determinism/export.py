@@ -27,6 +27,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "seconds": round(report.seconds, 3),
         "timed_out": report.timed_out,
         "certificate_steps": len(report.certificate),
+        "findings": [{"kind": each.kind, "message": each.message} for each in report.findings],
         "targets": [_target(report, verdict) for verdict in report.verdicts],
     }
 

@@ -12,7 +12,9 @@ from quod.r1cs.determinism.arguments.denominators import find_denominators
 from quod.r1cs.determinism.arguments.one_hot import run_one_hot
 from quod.r1cs.determinism.certificate_checker import check_certificate
 from quod.r1cs.determinism.cores import Core, cores_of, eliminate
+from quod.r1cs.determinism.findings import findings_of
 from quod.r1cs.determinism.lemmas import MIN_ROWS, LemmaPropagation
+from quod.r1cs.determinism.lints import Lint
 from quod.r1cs.determinism.normal_form import NormalForm
 from quod.r1cs.determinism.propagation import Propagation, TimeIsUp
 from quod.r1cs.determinism.rows import Rows
@@ -58,6 +60,7 @@ class Report:
     verdicts: one for each target.
     certificate: the steps that prove the unique targets; the checker has replayed them.
     lemmas: those that steps refer to.
+    findings: likely causes, if a target is not unique.
     pairs: counterexamples by the ambiguous target.
     timed_out: whether the time limit ended the check.
     """
@@ -69,6 +72,7 @@ class Report:
     timed_out: bool
     seconds: float
     lemmas: tuple[Lemma, ...] = ()
+    findings: tuple[Lint, ...] = ()
 
     def of_kind(self, kind: Kind) -> list[Verdict]:
         """Return the verdicts of one kind."""
@@ -96,11 +100,11 @@ def check(
     form = NormalForm(rows)
     facts = Propagation(rows, form, deadline)
     progress("propagating from the inputs")
-    timed_out = False
+    timed_out = is_interrupted = False
     try:
         propagate(facts, deadline)
     except TimeIsUp:
-        timed_out = True
+        timed_out = is_interrupted = True
     progress(f"checking a certificate of {len(facts.steps)} steps")
     determined = check_certificate(rows, form, facts.steps)
     core_of: dict[int, tuple[int, ...]] = {}
@@ -120,8 +124,10 @@ def check(
         _verdict(rows, wire, bool(determined[wire]), pairs.get(wire), core_of.get(wire, ()))
         for wire in rows.targets
     ]
+    findings = findings_of(facts) if undecided and not is_interrupted else []
     return Report(
-        rows, tuple(verdicts), tuple(facts.steps), pairs, timed_out, monotonic() - begin
+        rows, tuple(verdicts), tuple(facts.steps), pairs, timed_out, monotonic() - begin, (),
+        tuple(findings),
     )  # fmt: skip
 
 
