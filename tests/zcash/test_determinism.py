@@ -29,7 +29,7 @@ def test_waivers_have_a_source(name: str) -> None:
 def test_each_signal_is_unique_or_waived(name: str) -> None:
     """All but the Pedersen hash of the note, whose argument is about orders of points."""
     circuit, count = CIRCUITS[name]
-    report = circuit().check(targets=["all"], seconds=240)
+    report = circuit().check(targets=["all"], seconds=120)
     assert not unwaived(report, circuit_waivers(name))
     assert len(report.verdicts) - len(report.of_kind("unique")) == count
     assert not report.of_kind("ambiguous")

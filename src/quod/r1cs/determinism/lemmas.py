@@ -13,7 +13,7 @@ from time import monotonic
 
 from quod.frozen import frozen
 from quod.r1cs.determinism.arithmetic import Range
-from quod.r1cs.determinism.blocks import Block, Template, repeated_blocks
+from quod.r1cs.determinism.blocks import Block, repeated_blocks
 from quod.r1cs.determinism.normal_form import NormalForm
 from quod.r1cs.determinism.propagation import Propagation, TimeIsUp
 from quod.r1cs.determinism.rows import Rows
@@ -23,6 +23,9 @@ MIN_ROWS = 3000
 """The number of rows of the smallest system that is worth the search for blocks."""
 _MIN_SHARE = 0.4
 """The share of the rows that blocks must cover."""
+_MAX_WORK = 40_000, 0.1
+"""The rows of all propagations in templates, and their share of the system's, from which on lemmas
+cost more than they save: facts reach the blocks one at a time then."""
 
 _Facts = tuple[bytes, tuple[Range | None, ...]]
 Propagate = Callable[[Propagation, float], None]
@@ -40,6 +43,9 @@ class LemmaPropagation:
         self.blocks, self._templates = repeated_blocks(rows)
         self.covered = sum(block.core_end - block.first for block in self.blocks)
         self.lemmas: list[Lemma] = []
+        self._work = 0
+        self._max_work = max(_MAX_WORK[0], _MAX_WORK[1] * rows.count)
+        self._forms: dict[int, NormalForm] = {}
         self._results: dict[tuple[int, _Facts, bool], _Result] = {}
 
     @property
@@ -48,7 +54,7 @@ class LemmaPropagation:
         return self.covered >= _MIN_SHARE * self._rows.count
 
     def run(self) -> Propagation:
-        """Propagate; raises TimeIsUp."""
+        """Propagate; raises TimeIsUp, also if lemmas cost more than they save."""
         is_covered = bytearray(self._rows.count)
         for block in self.blocks:
             is_covered[block.first : block.core_end] = b"\1" * (block.core_end - block.first)
@@ -91,7 +97,7 @@ class LemmaPropagation:
                         is_queued[each] = 1
                         heappush(queue, each)
             self.facts.changed.clear()
-            if monotonic() > self._deadline:
+            if monotonic() > self._deadline or self._work > self._max_work:
                 raise TimeIsUp
 
     def _facts_of(self, block: Block) -> _Facts:
@@ -106,8 +112,7 @@ class LemmaPropagation:
         key = block.template, premises, is_thorough
         result = self._results.get(key)
         if result is None:
-            template = self._templates[block.template]
-            result = self._results[key] = self._proved(template, premises, is_thorough)
+            result = self._results[key] = self._proved(block.template, premises, is_thorough)
         if result.determined or result.ranges:
             wires = (0, *block.wires)
             number = result.number, result.number
@@ -116,8 +121,9 @@ class LemmaPropagation:
             self.facts.determine([wires[wire] for wire in result.determined])
             self.facts.assume({wires[wire]: bounds for wire, bounds in result.ranges.items()})
 
-    def _proved(self, template: Template, premises: _Facts, is_thorough: bool) -> _Result:
+    def _proved(self, number: int, premises: _Facts, is_thorough: bool) -> _Result:
         """Propagate in a template; add a lemma if that yields a fact about its interface."""
+        template = self._templates[number]
         interface = template.interface
         inputs = [wire for wire, is_input in zip(interface, premises[0]) if is_input]
         bounds = {wire: each for wire, each in zip(interface, premises[1]) if each is not None}
@@ -125,7 +131,10 @@ class LemmaPropagation:
             self._rows.prime, template.wires, template.matrices, frozenset(inputs), interface,
             lambda wire: f"wire {wire}", lambda row: f"constraint {row}",
         )  # fmt: skip
-        form = NormalForm(rows)
+        self._work += rows.count
+        form = self._forms.get(number)
+        if form is None:
+            form = self._forms[number] = NormalForm(rows)
         facts = Propagation(rows, form, self._deadline, bounds)
         if is_thorough:
             self._propagate(facts, self._deadline)

@@ -81,11 +81,25 @@ class Rows:
         first: the number of the first row there.
         wires: the wire there for each wire here.
         """
-        return first >= 0 and all(
-            sorted([(wires[wire], k) for wire, k in zip(*self.side(matrix, row))])
-            == sorted(zip(*rows.side(matrix, first + row)))
+        return 0 <= first <= rows.count - self.count and all(
+            self._is_equal(matrix, first, rows, wires)
+            or all(
+                sorted([(wires[wire], k) for wire, k in zip(*self.side(matrix, row))])
+                == sorted(zip(*rows.side(matrix, first + row)))
+                for row in range(self.count)
+            )
             for matrix in range(3)
-            for row in range(self.count)
+        )
+
+    def _is_equal(self, matrix: int, first: int, rows: Rows, wires: Sequence[int]) -> bool:
+        """Return whether a matrix has the same entries in the same order; see `is_at`."""
+        entries, others = self.matrices[matrix], rows.matrices[matrix]
+        start = others.ends[first - 1] if first else 0
+        end = start + len(entries.wires)
+        return (
+            list(others.ends[first : first + self.count]) == [start + e for e in entries.ends]
+            and list(others.wires[start:end]) == [wires[wire] for wire in entries.wires]
+            and list(others.coefficients[start:end]) == list(entries.coefficients)
         )
 
     def failing(self, values: Sequence[int], rows: Sequence[int] | None = None) -> list[int]:

@@ -205,6 +205,8 @@ class Search:
                 position += 1
             if position == len(order):
                 return True
+            if monotonic() > self.deadline:
+                return False
             # A free factor first, as other nodes follow from it.
             free = (each for each in reversed(assignment.free) if assignment.values[each] is None)
             node = next(free, order[position])
