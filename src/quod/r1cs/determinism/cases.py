@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import product as combinations
+from itertools import product as cartesian
 
 from quod.r1cs.determinism.arithmetic import Range, centred, quadratic_roots
 from quod.r1cs.determinism.rows import Rows
@@ -29,7 +29,7 @@ def case_values(
             return None
         others.append((other, range(bounds[0], bounds[1] + 1)))
     values: set[int] = set()
-    for choice in combinations(*[numbers for _, numbers in others]):
+    for choice in cartesian(*[numbers for _, numbers in others]):
         assignment = {0: 1, **{other: value for (other, _), value in zip(others, choice)}}
         roots = quadratic_roots(*coefficients_of_wire(rows, row, wire, assignment), prime)
         if roots is None:
@@ -39,7 +39,7 @@ def case_values(
 
 
 def hull(values: Iterable[int], prime: int) -> Range | None:
-    """Return the range from the smallest to the greatest centred value; None if it is too wide."""
+    """Return the range from the least to the greatest centred value; None if it has all values."""
     signed = [centred(value, prime) for value in values]
     low, high = min(signed), max(signed)
     return (low, high) if high - low < prime - 1 else None

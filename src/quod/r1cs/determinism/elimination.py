@@ -39,7 +39,7 @@ class Elimination:
         self._generator = generator
 
     def run(self) -> None:
-        """Assign all nodes that the linear relations and single roots determine; Conflict if none.
+        """Assign all nodes that the linear relations determine; Conflict if they contradict.
 
         Where a product has two roots, one of them is chosen at random.
         """
@@ -115,7 +115,7 @@ class Elimination:
         return reduced
 
     def _root(self, reduced: dict[int, Row]) -> tuple[int, int] | None:
-        """Return a node and a value of a product of expressions in a single node, or None."""
+        """Return a node that is alone in a product, and one of its roots; None without one."""
         for product in self._products:
             if self._value(product.a) is None and self._value(product.b) is None:
                 polynomial = self._polynomial(product, reduced)

@@ -21,16 +21,16 @@ from quod.r1cs.determinism.undefined import assign_undefined, undefined_quotient
 
 _PLAIN_STARTS = 2
 """The number of attempts before those with a quotient 0/0."""
-_MAX_UNDEFINED = 4
+_ATTEMPTS_PER_QUOTIENT = 4
 """The number of attempts for each quotient."""
 _MAX_CONFLICTS = 60
 """The number of conflicts after which an attempt to complete a witness ends."""
 _MAX_CHANGED_NODES = 16
 _MAX_ZERO_FACTORS = 12
 _MAX_WIDE_NODES = 6
-_MAX_STEPS = 8
-"""The number of values by which the nodes of an equation compensate a change."""
-_MAX_ATTEMPTS = 10
+_MAX_COMPENSATED = 8
+"""The number of changes of a node that are tried because its equations can compensate them."""
+_FURTHER_ATTEMPTS = 10
 """The number of further attempts from other random inputs."""
 
 Trial = Sequence[tuple[int, int]]
@@ -47,7 +47,7 @@ class Pair:
 
 
 class Search:
-    """The search in one system; witnesses are shared by its cores."""
+    """The search in one system; its two assignments are used again for each core."""
 
     def __init__(
         self, facts: Propagation, deadline: float, seed: int = 0, *, solves_equations: bool = True
@@ -94,7 +94,7 @@ class Search:
         for number, start in enumerate(self._starts(core)):
             if number == _PLAIN_STARTS:
                 for index in undefined_quotients(self.facts, core):
-                    for _ in range(_MAX_UNDEFINED):
+                    for _ in range(_ATTEMPTS_PER_QUOTIENT):
                         yield self._undefined(core, index)
             first = self._witness(start)
             yield None if first is None else (first, [])
@@ -137,7 +137,7 @@ class Search:
         for node, (low, high) in wide[:_MAX_WIDE_NODES]:
             yield ((node, low),)
             yield ((node, high),)
-        for _ in range(_MAX_ATTEMPTS):
+        for _ in range(_FURTHER_ATTEMPTS):
             yield ()
 
     def _witness(self, start: Trial) -> list[int] | None:
@@ -166,7 +166,7 @@ class Search:
         if self._generator.random() < 0.5:
             self._generator.shuffle(inputs)
         else:
-            # Public inputs, which come first, are often equated with a result.
+            # Public inputs come first, and are often equated with a result: they are assigned last.
             inputs.reverse()
         # Equations then determine nodes without a range, for any values of the others; targets
         # come last.
@@ -207,7 +207,7 @@ class Search:
                 return True
             if monotonic() > self.deadline:
                 return False
-            # A free factor first, as other nodes follow from it.
+            # First a factor that an equation with 0 leaves open, as other nodes follow from it.
             free = (each for each in reversed(assignment.free) if assignment.values[each] is None)
             node = next(free, order[position])
             try:
@@ -249,7 +249,7 @@ class Search:
     def _second_witness(
         self, core: Core, targets: Sequence[int], first: Sequence[int]
     ) -> Pair | None:
-        """Change a node of the core and complete the others; None without another target."""
+        """Change a node of the core and complete the others; None if no target differs then."""
         # The first wires that a circuit leaves undetermined often determine the others; forms and
         # nodes with a range follow.
         ranges = self.facts.ranges
@@ -310,7 +310,7 @@ class Search:
         return [value for value in dict.fromkeys(v % prime for v in values) if value != before]
 
     def _compensated(self, node: int) -> list[int]:
-        """Return changes of a node that a change by 1 of a node in an equation compensates."""
+        """Return changes of `node` that a change by 1 of another node of an equation offsets."""
         changes: list[int] = []
         for index in self.facts.equations_of[node]:
             equation = self.facts.equations[index]
@@ -319,9 +319,9 @@ class Search:
             for other, coefficient in zip(equation.nodes, equation.coefficients):
                 if other != node and not self.facts.determined[other]:
                     changes += [coefficient * inverse, -coefficient * inverse]
-            if len(changes) >= _MAX_STEPS:
+            if len(changes) >= _MAX_COMPENSATED:
                 break
-        return changes[:_MAX_STEPS]
+        return changes[:_MAX_COMPENSATED]
 
     def _second_values(self, node: int, before: int) -> list[int]:
         """Return values to try in the second witness: that of the first one, then others."""

@@ -33,7 +33,10 @@ def undefined_quotients(facts: Propagation, core: Core) -> list[int]:
 
 
 def _split(facts: Propagation, index: int) -> tuple[Affine, Affine, Affine] | None:
-    """Return the divisor, quotient and dividend of a product, or None if it has none."""
+    """Return the divisor, quotient and dividend of a product.
+
+    None unless both divisor and dividend are determined and may be 0, and the quotient is not.
+    """
     a, b, c, _ = facts.form.products[index]
     for divisor, quotient in ((a, b), (b, a)):
         if (

@@ -17,9 +17,9 @@ from quod.r1cs.determinism.rules import Polynomial, Rule, Step, Terms, zero_of
 
 
 class Candidate(NamedTuple):
-    """Two polynomials M1 and M2 with k·M1·M2 = t.
+    """Two polynomials M1 and M2 with k·M1·M2 = t, the node in the denominator, for some constant k.
 
-    inner: the products that define the factors of t, if M1 and M2 are products of their factors.
+    inner: the products that define both factors of t, if M1 and M2 each take a factor of either.
     cross: the product by which N is expanded then.
     """
 
@@ -71,8 +71,8 @@ def _apply(
         if weights is None:
             continue
         value = form.products[base].c
-        scale = (zero_of(factor, prime) * value.factor + value.constant) % prime
-        if is_never_zero(scale, *weights, prime):
+        total = (zero_of(factor, prime) * value.factor + value.constant) % prime
+        if has_no_zero(total, *weights, prime):
             proof = _Proof(facts, index, base, candidate)
             facts.steps += proof.steps(factor, node, multipliers, weights)
             facts.determine([node])
@@ -105,9 +105,9 @@ class _Proof:
             (form.products[index].row, k) for index, k in multipliers.items() if k
         ]
         sources += [*self._definition(numerator), (self._first, -u), (self._second, -v)]
-        lead = pow(v or u, -1, prime)
+        inverse_lead = pow(v or u, -1, prime)
         eliminated: tuple[int, int | Terms] = (
-            self._sum, (((self._m if v else self._w,), -lead),),
+            self._sum, (((self._m if v else self._w,), -inverse_lead),),
         )  # fmt: skip
         return [
             Step(Rule.SUPPOSE, (), (factor.node, node), (zero, zero)),
@@ -166,7 +166,7 @@ def terms_of(polynomial: Polynomial, factor: int = 1) -> Terms:
     return tuple((monomial, k * factor) for monomial, k in polynomial.items())
 
 
-def is_never_zero(total: int, u: int, v: int, prime: int) -> bool:
+def has_no_zero(total: int, u: int, v: int, prime: int) -> bool:
     """Return whether u·M1 + v·M2 = 0 and M1·M2 = total have no solution.
 
     If u and v are nonzero, M2² = -total·u/v.
@@ -197,7 +197,7 @@ def cross_products(
 ) -> list[tuple[Polynomial, Polynomial]]:
     """Return both ways to write a·b as a product of two products, for a = c·d and b = e·f.
 
-    The base product is a·b = t up to factors, which the first polynomial contains.
+    The base product is a·b = t up to a constant, by which the first polynomial is scaled.
     """
     prime = form.prime
     scale = 1

@@ -7,7 +7,7 @@ from quod.r1cs.determinism.rules import Rule, Step, zero_of
 
 
 def run_one_hot(facts: Propagation) -> None:
-    """Apply the rule for one-hot sums to each equation until no rule applies."""
+    """Apply the rule for one-hot sums once to each equation, then the others until none applies."""
     for index, equation in enumerate(facts.equations):
         if equation.row >= 0 and facts.undetermined[index] > 1:
             _apply_one_hot(facts, index)
@@ -21,7 +21,7 @@ def _apply_one_hot(facts: Propagation, index: int) -> None:
     distinct k[i]. If x is k[i], the others are quotients, and the sum gives y[i].
     """
     products: list[int] = []
-    selectors: set[int] = set()
+    selector = 0  # until the first product is known
     zeros: list[int] = []
     nodes = facts.undetermined_nodes(index)
     for node in nodes:
@@ -31,11 +31,11 @@ def _apply_one_hot(facts: Propagation, index: int) -> None:
             if (
                 factor.factor and factor.node != node and facts.is_determined(factor)
                 and node in (product.a.node, product.b.node) and facts.is_determined(product.c)
-                and (not selectors or factor.node in selectors)
+                and selector in (0, factor.node)
                 and (zero := zero_of(factor, facts.prime)) not in zeros
             ):  # fmt: skip
                 products.append(candidate)
-                selectors.add(factor.node)
+                selector = factor.node
                 zeros.append(zero)
                 break
         else:
@@ -48,7 +48,7 @@ def _apply_one_hot(facts: Propagation, index: int) -> None:
     ]
     for position, zero in enumerate(zeros[:-1]):
         facts.steps += [
-            Step(Rule.SUPPOSE, (), (*selectors, *nodes), (zero, zero)),
+            Step(Rule.SUPPOSE, (), (selector, *nodes), (zero, zero)),
             *quotients[position + 1 :], facts.equation_step(Rule.DIGITS, index),
             Step(Rule.OTHERWISE, ()), quotients[position],
         ]  # fmt: skip
