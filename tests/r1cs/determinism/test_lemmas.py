@@ -114,6 +114,24 @@ def test_lemma_needs_its_premises() -> None:
         check_certificate(other, NormalForm(other), [*ranges, use], [lemma])
 
 
+def test_premises_are_about_wires() -> None:
+    """(x + y)² determines x + y between 1 and 2; another wire's range is none of x + y."""
+    constraints = [({1: 1, 2: 1}, {1: 1, 2: 1}, {3: 1}), ({1: 1}, {0: 1}, {4: 1})]
+    lemma_rows = rows_of(11, 5, constraints, [2, 3], [1])
+    lemma_form = NormalForm(lemma_rows)
+    (total,) = range(5, lemma_form.nodes)
+    proof = [Step(Rule.SIGN, ((0, 1),)), Step(Rule.DIGITS, ((2, 1),))]
+    lemma = Lemma(lemma_rows, lemma_form, {total: (1, 2)}, proof)
+    rows = rows_of(11, 6, [*constraints, ({5: 1, 0: -1}, {5: 1, 0: -2}, {})], [2, 3], [1])
+    assert not is_determined(rows, all_witnesses(rows), 1)
+    steps = [
+        Step(Rule.ROOTS, ((2, 1),), (5,), (1, 2)),
+        Step(Rule.LEMMA, ((0, 1),), (1, 2, 3, 4, 5), (0, 0)),
+    ]  # fmt: skip
+    with pytest.raises(CertificateError, match="step 1"):
+        check_certificate(rows, NormalForm(rows), steps, [lemma])
+
+
 def _repeated(rows: Rows, generator: random.Random) -> Rows:
     """Copies of a small system in a row, whose wires are shared at random."""
     size = rows.wires - 1

@@ -14,7 +14,7 @@ from quod.r1cs.determinism.arguments.comparisons import run_comparisons
 from quod.r1cs.determinism.arguments.denominators import find_denominators
 from quod.r1cs.determinism.arguments.one_hot import run_one_hot
 from quod.r1cs.determinism.certificate_checker import check_certificate
-from quod.r1cs.determinism.normal_form import NormalForm
+from quod.r1cs.determinism.normal_form import Affine, NormalForm, Product
 from quod.r1cs.determinism.propagation import Propagation
 from quod.r1cs.determinism.rows import Combination, Rows, rows_of
 from quod.r1cs.determinism.rules import SOUNDNESS, CertificateError, Rule, Step
@@ -206,6 +206,20 @@ def test_altered_normal_form_is_rejected() -> None:
     form = NormalForm(rows)
     form.forms[0] = (1, 2), (1, 4)
     with pytest.raises(CertificateError):
+        check_certificate(rows, form, steps)
+
+
+def test_constant_is_no_multiple_of_a_node() -> None:
+    """The normal form may write the constant 1 as 11·x + 1; it does not determine x."""
+    rows = rows_of(11, 4, [({1: 1}, {0: 1}, {3: 1}), ({1: 1}, {3: 1}, {0: 1})], [1], [2])
+    form = NormalForm(rows)
+    form.products.append(Product(Affine(1, 1, 0), Affine(11, 2, 1), Affine(1, 3, 0), 0))
+    steps = [
+        Step(Rule.NONZERO, ((1, 1),), (1,), (0, -1)), Step(Rule.DIGITS, ((0, 1),)),
+        Step(Rule.QUOTIENT, ((0, 1),), (2,)),
+    ]  # fmt: skip
+    check_certificate(rows, form, steps[:2])
+    with pytest.raises(CertificateError, match="step 2"):
         check_certificate(rows, form, steps)
 
 

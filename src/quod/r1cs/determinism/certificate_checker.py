@@ -183,7 +183,7 @@ class _Checker:
     def quotient(self, step: Step) -> bool:
         a, b, c, _ = self.products[step.sources[0][0]]
         for factor, other in ((a, b), (b, a)):
-            if (other.node,) == step.nodes and other.factor and self.is_nonzero(factor):
+            if other.factor % self.p and (other.node,) == step.nodes and self.is_nonzero(factor):
                 if step.bounds[0] <= step.bounds[1]:
                     zero = self.root(other)
                     return c == (0, 0, 0) and self.conclude_range(step, [(zero, zero)])
@@ -251,9 +251,9 @@ class _Checker:
         return all(node in nodes for terms in step.polynomials for m, _ in terms for node in m)
 
     def lemma(self, step: Step) -> bool:
-        first, number, wires = step.sources[0][0], step.bounds[0], (0, *step.nodes)
-        lemma = self.lemmas[number]
-        holds = lemma.p == self.p and lemma.rows.is_at(first, self.rows, wires)
+        first, wires, lemma = step.sources[0][0], (0, *step.nodes), self.lemmas[step.bounds[0]]
+        holds = (self.p, len(wires)) == (lemma.p, lemma.rows.wires)
+        holds = holds and lemma.rows.is_at(first, self.rows, wires)
         holds = holds and all(wires[wire] in self.determined for wire in lemma.rows.inputs)
         for wire, (low, high) in lemma.premise.items():
             least, most = self.bounds[wires[wire]]
