@@ -16,7 +16,7 @@ from quod.r1cs.determinism.arguments.one_hot import run_one_hot
 from quod.r1cs.determinism.certificate_checker import check_certificate
 from quod.r1cs.determinism.normal_form import Affine, NormalForm, Product
 from quod.r1cs.determinism.propagation import Propagation
-from quod.r1cs.determinism.rows import Combination, Rows, rows_of
+from quod.r1cs.determinism.rows import Combination, Matrix, Rows, rows_of
 from quod.r1cs.determinism.rules import SOUNDNESS, CertificateError, Rule, Step
 from tests.r1cs.determinism.exhaustive import all_witnesses, is_determined, random_rows
 
@@ -253,3 +253,12 @@ def test_composite_modulus_is_refused(modulus: int) -> None:
 def test_wires_must_exist() -> None:
     with pytest.raises(InputError, match="wire 3 is not one of wires 1 to 2"):
         rows_of(7, 3, [({1: 1}, {1: 1}, {2: 1})], [3], [2])
+    for wire in (-1, 3):
+        with pytest.raises(InputError, match=f"a row has wire {wire}, not one of 0 to 2"):
+            rows_of(7, 3, [({1: 1}, {1: 1}, {wire: 1})], [1], [2])
+
+
+def test_matrices_have_equally_many_rows() -> None:
+    a, b, _ = rows_of(7, 3, [({1: 1}, {1: 1}, {2: 1})], [1], [2]).matrices
+    with pytest.raises(InputError, match="A has 1 rows, B or C has 0"):
+        Rows(7, 3, (a, b, Matrix([], [], [])), frozenset([1]), (2,), str, str)

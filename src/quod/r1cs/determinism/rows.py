@@ -30,7 +30,7 @@ class Rows:
     """Constraints A(w)·B(w) = C(w), and the question that is asked about them.
 
     prime: the modulus; InputError unless it is prime.
-    wires: the number of wires, including wire 0, the constant 1.
+    wires: the number of wires, including wire 0, the constant 1; InputError if a row has others.
     matrices: A, B and C.
     inputs: the wires that both witnesses of a counterexample share.
     targets: the wires that the inputs should determine.
@@ -57,6 +57,12 @@ class Rows:
         for wire in (*self.inputs, *self.targets):
             if not 0 < wire < self.wires:
                 raise InputError(f"wire {wire} is not one of wires 1 to {self.wires - 1}")
+        for matrix in self.matrices:
+            if len(matrix.ends) != self.count:
+                raise InputError(f"A has {self.count} rows, B or C has {len(matrix.ends)}")
+            for wire in (min(matrix.wires, default=0), max(matrix.wires, default=0)):
+                if not 0 <= wire < self.wires:
+                    raise InputError(f"a row has wire {wire}, not one of 0 to {self.wires - 1}")
 
     @property
     def count(self) -> int:
