@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cache
-from itertools import product as combinations
+from itertools import product as cartesian
 from math import prod
 from typing import Any
 
@@ -59,11 +59,11 @@ class _Checker:
         self.premise, self.lemmas, self.bounds = bounds, lemmas, {**bounds}
         self.products = {product.row: product for product in form.products}
         self.determined = dict.fromkeys((0, *rows.inputs), True)
-        self.never, self.spans = dict[Any, bool](), dict[Any, bool]()
+        self.excluded, self.spans = dict[Any, bool](), dict[Any, bool]()
         self.log, self.open_cases, self.is_absurd = list[Any](), list[Any](), False
         self.derived = [{**self.wires(n), (n,): -1} for n in range(rows.wires, self.nodes)]
         self.inverse = cache(lambda number: pow(number, -1, self.p))
-        for row, matrix in combinations(self.products, range(3)):
+        for row, matrix in cartesian(self.products, range(3)):
             factor, node, k = self.products[row][:3][matrix]
             difference = _add(_add({(): k}, self.side(matrix, row), -1), self.wires(node), factor)
             if any(k % self.p for k in difference.values()):
@@ -88,9 +88,9 @@ class _Checker:
         return {(range(self.rows.wires)[wire],): k for wire, k in terms}
 
     def constraint(self, reference: int, in_wires: bool) -> Polynomial:
-        form = reference - self.rows.count
-        if form >= 0:
-            return self.derived[form]
+        offset = reference - self.rows.count
+        if offset >= 0:
+            return self.derived[offset]
         if in_wires or reference not in self.products:
             a, b, c = (self.side(matrix, range(self.rows.count)[reference]) for matrix in range(3))
         else:
@@ -98,7 +98,7 @@ class _Checker:
         return _add(_times(a, b), c, -1)
 
     def combined(self, step: Step, in_wires: bool = True) -> Polynomial:
-        """Return the sum of multiples of constraints as residues next to 0."""
+        """Return the sum of multiples of constraints as residues next to 0, constants as values."""
         total: Polynomial = {}
         for reference, multiplier in step.sources:
             factor = dict(multiplier if isinstance(multiplier, tuple) else [((), multiplier)])
@@ -119,11 +119,11 @@ class _Checker:
         if not term.factor:
             return term.constant % self.p != 0
         root, (low, high) = self.root(term), self.bounds.get(term.node, (0, self.p))
-        return (root - low) % self.p > high - low or (term.node, root) in self.never
+        return (root - low) % self.p > high - low or (term.node, root) in self.excluded
 
     def exclude(self, node: int, value: int) -> bool:
         low, high = self.bounds.get(node, (0, self.p - 1))
-        self.put(self.never, (node, value % self.p), True)
+        self.put(self.excluded, (node, value % self.p), True)
         self.is_absurd |= bool(self.open_cases) and low == high == value
         bounds = low + (value == low), high - (value == high)
         return self.conclude([node] if low < high else [], True, bounds)
@@ -137,7 +137,7 @@ class _Checker:
         return holds
 
     def conclude_range(self, step: Step, parts: list[Bounds]) -> bool:
-        """Accept the step's bounds if they contain all integers of the parts; none is absurd."""
+        """Accept the step's bounds if they hold all integers of the parts; no integer is absurd."""
         (node,) = step.nodes
         low, high = self.bounds.get(node, (0, self.p - 1))
         parts = [
@@ -162,7 +162,7 @@ class _Checker:
             groups[-1][m] = k
         for group in groups:
             ends = {node: self.bounds[node] for m in group for node in m}
-            points = [dict(zip(ends, corner)) for corner in combinations(*ends.values())]
+            points = [dict(zip(ends, corner)) for corner in cartesian(*ends.values())]
             sums = [_at(group, point)[()] for point in points]
             low, high = low + min(sums), high + max(sums)
         return low, high
@@ -193,8 +193,8 @@ class _Checker:
     def sign(self, step: Step) -> bool:
         a, b, c, _ = self.products[step.sources[0][0]]
         least, most = 2 * self.bounds[a.node][0] + 1, 2 * self.bounds[a.node][1] - 1
-        is_apart = least + (self.root(a) + self.root(b) - least) % self.p > most
-        return self.conclude([a.node], a.node == b.node and is_apart and c.node in self.determined)
+        apart = least + (self.root(a) + self.root(b) - least) % self.p > most
+        return self.conclude([a.node], a.node == b.node and apart and c.node in self.determined)
 
     def range(self, step: Step) -> bool:
         terms = self.combined(step, in_wires=False)
@@ -207,7 +207,7 @@ class _Checker:
         terms = self.combined(step, in_wires=step.rule is Rule.CASES)
         others = {n: self.bounds[n] for m in terms for n in m if n not in step.nodes}
         parts = []
-        for choice in combinations(*(range(low, high + 1) for low, high in others.values())):
+        for choice in cartesian(*(range(low, high + 1) for low, high in others.values())):
             terms_of_node = _at(terms, dict(zip(others, choice)))
             a, b, c = (terms_of_node.pop(step.nodes * degree, 0) % self.p for degree in (2, 1, 0))
             if any(terms_of_node.values()):
@@ -264,14 +264,14 @@ class _Checker:
         return holds
 
     def suppose(self, step: Step) -> bool:
-        facts = len(self.log), len(self.derived), self.is_absurd
-        self.open_cases.append((step, step.nodes[0] in self.determined, facts, False))
+        checkpoint = len(self.log), len(self.derived), self.is_absurd
+        self.open_cases.append((step, step.nodes[0] in self.determined, checkpoint, False))
         node = step._replace(nodes=step.nodes[:1])
         return len({*step.bounds}) == 1 and self.conclude_range(node, [step.bounds])
 
     def otherwise(self, _step: Step) -> bool:
-        step, is_fixed, facts, is_second = self.close()
-        self.open_cases.append((step, is_fixed, facts, True))
+        step, is_determined, checkpoint, is_second = self.close()
+        self.open_cases.append((step, is_determined, checkpoint, True))
         return not is_second and self.exclude(step.nodes[0], step.bounds[0])
 
     def join(self, _step: Step) -> bool:
@@ -282,19 +282,19 @@ class _Checker:
 
     def close(self) -> Any:
         """Check that the innermost case implies its claim; restore the facts before it."""
-        step, is_fixed, (facts, derived, was_absurd), _ = case = self.open_cases.pop()
+        step, is_determined, (logged, derived, was_absurd), _ = case = self.open_cases.pop()
         holds = self.determined.keys() >= {*step.nodes[1:]}
         for terms in map(dict, step.polynomials):
             low, high = self.interval(terms)
             are_bits = all({*self.bounds[node]} <= {0, 1} for m in terms for node in m)
             is_span = frozenset(terms.items()) in self.spans
             holds = holds and (is_span or (are_bits and low >= 0 and high < self.p))
-        if not (self.is_absurd or holds) or (step.nodes[1:] and not is_fixed):
+        if not (self.is_absurd or holds) or (step.nodes[1:] and not is_determined):
             raise ValueError("the claim does not follow")
-        for table, key, value in reversed(self.log[facts:]):
+        for table, key, value in reversed(self.log[logged:]):
             table[key] = value
             if value is None:
                 del table[key]
-        del self.log[facts:], self.derived[derived:]
+        del self.log[logged:], self.derived[derived:]
         self.is_absurd = was_absurd
         return case
