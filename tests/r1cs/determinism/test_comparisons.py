@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from quod.r1cs.determinism.rows import Combination, Rows, rows_of
@@ -109,3 +111,52 @@ def test_comparison_by_a_sum_of_pairs(prime: int) -> None:
             if not result and prime // 2 < most < prime:
                 assert all(facts.determined[wire] for wire in facts.rows.targets), most
     assert uses
+
+
+def _perturbed(rows: Rows, generator: random.Random) -> Rows:
+    """A comparison with another coefficient, another wire, or without a row."""
+    constraints = [
+        [dict(zip(*rows.side(matrix, row))) for matrix in range(3)] for row in range(rows.count)
+    ]
+    for _ in range(generator.randint(1, 2)):
+        constraint = generator.choice(constraints)
+        side = generator.choice([each for each in constraint if each])
+        wire = generator.choice(list(side))
+        kind = generator.randrange(4)
+        if kind == 0:
+            constraints.remove(constraint)
+        elif kind == 1:
+            side[wire] = generator.choice((1, -1, 2, side[wire] + 1, side[wire] - 1))
+        elif kind == 2:
+            side[generator.randrange(rows.wires)] = side.pop(wire)
+        else:
+            side[0] = side.get(0, 0) + generator.choice((1, -1))
+    return rows_of(
+        rows.prime, rows.wires, [(a, b, c) for a, b, c in constraints], sorted(rows.inputs),
+        rows.targets,
+    )  # fmt: skip
+
+
+def _compare(seed: int, count: int) -> None:
+    generator, uses = random.Random(seed), 0
+    for _ in range(count):
+        prime = generator.choice([5, 7, 11, 13])
+        system = generator.choice([_forced_zeros, _zero_sums])
+        rows = _perturbed(system(prime, generator.randrange(1, 1 << prime.bit_length())), generator)
+        # Few wires without a constraint, so that the witnesses are few.
+        used = set[int]().union(*(rows.wires_of(row) for row in range(rows.count)))
+        if rows.wires - 1 - len(used) < 2:
+            steps = checked(rows).steps
+            uses += any(step.rule is Rule.SUPPOSE and step.polynomials for step in steps)
+    assert uses
+
+
+def test_perturbed_comparisons() -> None:
+    """No fact about a comparison with a fault is wrong."""
+    _compare(1, 60)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", range(2, 6))
+def test_many_perturbed_comparisons(seed: int) -> None:
+    _compare(seed, 1500)
