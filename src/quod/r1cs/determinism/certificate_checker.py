@@ -126,7 +126,7 @@ class _Checker:
         self.put(self.excluded, (node, value % self.p), True)
         self.is_absurd |= bool(self.open_cases) and low == high == value
         bounds = low + (value == low), high - (value == high)
-        return self.conclude([node] if low < high else [], True, bounds)
+        return self.conclude([node] if node in self.bounds and low < high else [], True, bounds)
 
     def conclude(self, nodes: Iterable[int], holds: bool, bounds: Bounds | None = None) -> bool:
         for node in nodes:

@@ -189,6 +189,16 @@ class Propagation:
             )
             for index in self.products_of[term.node]:
                 self._products.add(index)
+            self._narrow_by_excluded(term.node, value)
+
+    def _narrow_by_excluded(self, node: int, value: int) -> None:
+        """Remove a value from an end of the range of a node, as the checker does."""
+        bounds = self.ranges[node]
+        if bounds is not None and bounds[0] < bounds[1] and value in bounds:
+            low, high = bounds
+            self._record_range(node, (low + (value == low), high - (value == high)))
+            if self.is_constant(node):
+                self.determine([node])
 
     def is_determined(self, term: Affine) -> bool:
         """Return whether an affine term is determined."""

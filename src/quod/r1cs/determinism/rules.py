@@ -212,6 +212,11 @@ def product_range(product: Product, a: Range, b: Range, prime: int) -> Range | N
     k, u, v, w = (
         centred(number * scale, prime) for number in (ka * kb, ka * cb, ca * kb, ca * cb - cc)
     )
+    # A constant factor leaves a linear term, whose coefficient is centred.
+    if a[0] == a[1]:
+        k, u, v, w = 0, 0, centred(k * a[0] + v, prime), centred(u * a[0] + w, prime)
+    if b[0] == b[1]:
+        k, u, v, w = 0, centred(k * b[0] + u, prime), 0, centred(v * b[0] + w, prime)
     corners = [k * x * y + u * x + v * y + w for x in a for y in b]
     low, high = min(corners), max(corners)
     return (low, high) if high - low < prime - 1 else None

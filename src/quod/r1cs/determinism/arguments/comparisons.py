@@ -36,7 +36,7 @@ def _apply(facts: Propagation, index: int) -> None:
         for node, k in zip(equation.nodes, equation.coefficients)
         if not facts.determined[node]
     }
-    if not all(facts.ranges[node] == (0, 1) for node in coefficients):
+    if len(coefficients) < 2 or any(facts.ranges[node] != (0, 1) for node in coefficients):
         return
     least = min(min(k, prime - k) for k in coefficients.values())
     for scale in (inverse(least, prime), prime - inverse(least, prime)):

@@ -57,6 +57,8 @@ def _apply(
     form, prime = facts.form, facts.prime
     base = definitions[factor.node]
     result = form.products[index].c
+    if result.factor and result.node == factor.node:
+        return
     if any(facts.is_constant(each) for each in (factor.node, result.node if result.factor else 0)):
         return
     for candidate in _candidates(form, definitions, base):
