@@ -229,9 +229,9 @@ class _Checker:
 
     def nonzero(self, step: Step) -> bool:
         a, b, c, _ = self.products[step.sources[0][0]]
-        proved = [c] * (self.is_nonzero(a) and self.is_nonzero(b)) + [a, b] * self.is_nonzero(c)
-        terms = [term for term in proved if (term.node,) == step.nodes and term.factor]
-        return bool(terms) and all(self.exclude(term.node, self.root(term)) for term in terms)
+        proved = [a, b] * self.is_nonzero(c) + [c] * (self.is_nonzero(a) and self.is_nonzero(b))
+        fact = (*step.nodes, step.bounds[0])
+        return any((t.node, self.root(t)) == fact and self.exclude(*fact) for t in proved)
 
     def split(self, step: Step) -> bool:
         (modulus, _), (low, high) = step.bounds, map(dict, step.polynomials)

@@ -31,7 +31,7 @@ class Candidate(NamedTuple):
     @property
     def definitions(self) -> tuple[int, ...]:
         """The products by which N is expanded."""
-        return (*dict.fromkeys(self.inner), self.cross) if self.inner else ()
+        return tuple(dict.fromkeys((*self.inner, self.cross))) if self.inner else ()
 
 
 def find_denominators(facts: Propagation) -> None:
