@@ -17,7 +17,7 @@ from quod.bench.arithmetic import short_field
 from quod.bench.measure.harness import Seconds
 from quod.bench.measure.settings import Settings, StagedSettings, subject_command
 from quod.bench.proofs import gkr as bench_gkr
-from quod.bench.proofs import gkr_study
+from quod.bench.proofs import gkr_study, process
 from quod.bench.proofs.commitment import cases as commitments
 from quod.bench.proofs.streamed import copy_figures, draw
 from quod.bench.subjects import SUBJECTS
@@ -394,7 +394,7 @@ def test_first_inference(monkeypatch: pytest.MonkeyPatch) -> None:
         ran.append(cache)
 
     ran: list[str] = []
-    monkeypatch.setattr(inference, "run_python", run)
+    monkeypatch.setattr(process, "run_python", run)
     *_, first = inference.cases("cpu", None, [9, 5, 4, 3], 3, cold=True)
     assert first.parameters["what"] == "prove and verify, nothing compiled yet"
     first.run()

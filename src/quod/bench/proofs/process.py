@@ -85,15 +85,8 @@ def cases(
         prove = ["-m", "quod", "groth16", "prove", str(zkey), str(witness), *outputs, "-q"]
         prove += ["--device", device]
 
-        def prove_uncached() -> None:
-            # A background process may store a kernel while the folder is removed.
-            with tempfile.TemporaryDirectory(
-                prefix="quod-bench-cache-", ignore_cleanup_errors=True
-            ) as cache:
-                run_python(*prove, cache=cache)
-
         compiled = "only shipped kernels compiled" if has_shipped() else "nothing compiled yet"
-        yield Case({"what": f"prove, {compiled}", **circuit}, prove_uncached, "s")
+        yield Case({"what": f"prove, {compiled}", **circuit}, lambda: run_uncached(*prove), "s")
         provers, absent = process_provers(zkey_file.curve, files)
         library_provers: Runs = {}
         if peer is not None:
@@ -240,8 +233,7 @@ def chain_cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]
 
 def _compile_seconds(device: str, curve: str, constraints: int) -> float:
     code = f"from {__name__} import print_compile_seconds as run; run({device!r}, {curve!r}, "
-    with tempfile.TemporaryDirectory(prefix="quod-bench-cache-") as cache:
-        return float(run_python("-c", f"{code}{constraints})", cache=cache))
+    return float(run_uncached("-c", f"{code}{constraints})"))
 
 
 def print_compile_seconds(device: str, curve: str, constraints: int) -> None:
@@ -297,6 +289,15 @@ def run_python(
 ) -> str:
     """Run Python, with further environment variables; return its output."""
     return _run([sys.executable, *arguments], arguments, cache, variables)
+
+
+def run_uncached(*arguments: str) -> str:
+    """Run Python with an empty cache of compiled kernels; return its output."""
+    # A background process may store a kernel while the folder is removed.
+    with tempfile.TemporaryDirectory(
+        prefix="quod-bench-cache-", ignore_cleanup_errors=True
+    ) as cache:
+        return run_python(*arguments, cache=cache)
 
 
 # A failing command's exit code becomes the bench's.

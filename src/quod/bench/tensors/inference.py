@@ -5,7 +5,6 @@ Weights are random unless a model is given: the cost of a proof does not depend 
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import pairwise
@@ -16,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from quod.bench.measure.harness import Case, Parameter
-from quod.bench.proofs.process import run_python
+from quod.bench.proofs.process import run_uncached
 from quod.device.discovery import open_device
 from quod.inference import Layer, Perceptron, Prover, verify
 
@@ -44,12 +43,7 @@ def cases(
     if cold:
         arguments = f"{device!r}, {None if model is None else str(model)!r}, {widths}, {images}"
         code = f"from {__name__} import prove_and_verify as run; run({arguments})"
-
-        def prove_uncached() -> None:
-            with tempfile.TemporaryDirectory(prefix="quod-bench-cache-") as cache:
-                run_python("-c", code, cache=cache)
-
-        yield case("prove and verify, nothing compiled yet", prove_uncached)
+        yield case("prove and verify, nothing compiled yet", partial(run_uncached, "-c", code))
 
 
 def prove_and_verify(device: str, model: str | None, widths: list[int], images: int) -> None:
