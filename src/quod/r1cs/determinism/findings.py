@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from quod.r1cs.determinism.arithmetic import centred
 from quod.r1cs.determinism.cores import cores_of
 from quod.r1cs.determinism.lints import Lint
-from quod.r1cs.determinism.normal_form import Affine, Equation
+from quod.r1cs.determinism.normal_form import Equation
 from quod.r1cs.determinism.propagation import Propagation
+from quod.r1cs.determinism.undefined import undefined_terms
 
 NOT_A_BIT = "not constrained to a bit"
 ALIAS = "decomposition without an alias check"
@@ -96,19 +97,10 @@ def _comparison(
 
 def _divisors(facts: Propagation) -> Iterator[Lint]:
     """Yield determined factors that may be 0, with a dividend that may be 0 too."""
-    for product in facts.form.products:
-        for divisor, quotient in ((product.a, product.b), (product.b, product.a)):
-            if (
-                divisor.factor and facts.is_determined(divisor)
-                and facts.is_determined(product.c) and not facts.is_determined(quotient)
-                and not _is_nonzero(facts, divisor, product.c)
-            ):  # fmt: skip
-                reason = "divides, and may be 0 together with the dividend"
-                yield _lint(facts, ZERO_DIVISOR, divisor.node, reason, product.row)
-
-
-def _is_nonzero(facts: Propagation, *terms: Affine) -> bool:
-    return any(facts.is_nonzero(term) for term in terms)
+    for index, product in enumerate(facts.form.products):
+        if terms := undefined_terms(facts, index):
+            reason = "divides, and may be 0 together with the dividend"
+            yield _lint(facts, ZERO_DIVISOR, terms[0].node, reason, product.row)
 
 
 def _free_cores(facts: Propagation) -> Iterator[Lint]:

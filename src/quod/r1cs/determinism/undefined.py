@@ -25,15 +25,15 @@ def undefined_quotients(facts: Propagation, core: Core) -> list[int]:
     """Return the products of a core whose divisor and dividend are determined, and may be 0."""
     quotients = []
     for index in core.products:
-        if _split(facts, index) is not None:
+        if undefined_terms(facts, index) is not None:
             quotients.append(index)
             if len(quotients) == _MAX_QUOTIENTS:
                 break
     return quotients
 
 
-def _split(facts: Propagation, index: int) -> tuple[Affine, Affine, Affine] | None:
-    """Return the divisor, quotient and dividend of a product.
+def undefined_terms(facts: Propagation, index: int) -> tuple[Affine, Affine, Affine] | None:
+    """Return the divisor, quotient and dividend of a product whose quotient may be undefined.
 
     None unless both divisor and dividend are determined and may be 0, and the quotient is not.
     """
@@ -53,7 +53,7 @@ def assign_undefined(assignment: Assignment, index: int, generator: random.Rando
     Raises Conflict if the attempt fails.
     """
     facts, prime = assignment.facts, assignment.prime
-    terms = _split(facts, index)
+    terms = undefined_terms(facts, index)
     assert terms is not None
     divisor, quotient, dividend = terms
     zeros = [(term.node, zero_of(term, prime)) for term in (divisor, dividend) if term.factor]

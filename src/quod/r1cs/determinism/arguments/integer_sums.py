@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import product as combinations
+from itertools import product as cartesian
 from math import prod
 
 from quod.r1cs.determinism.arithmetic import Range
@@ -36,7 +36,7 @@ class IntegerSum:
         nodes = list(dict.fromkeys(node for monomial in group for node in monomial))
         values = [
             sum(k * prod(point[nodes.index(n)] for n in m) for m, k in group.items())
-            for point in combinations(*(self._ranges[node] for node in nodes))
+            for point in cartesian(*(self._ranges[node] for node in nodes))
         ]
         return min(values), max(values)
 
