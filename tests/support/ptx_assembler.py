@@ -16,7 +16,7 @@ from pathlib import Path
 
 from quod.codegen.ptx import assembler
 from quod.codegen.ptx.assembler import AssemblyError, Usage, assembler_version, usage
-from quod.device.cache.cache import CompileCache, key_of
+from tests.support.remembered import result_of
 
 __all__ = [
     "ARCHITECTURES", "AssemblyError", "Usage", "assemble", "disassembler", "opcodes", "sass",
@@ -39,24 +39,21 @@ def disassembler() -> Path:
 
 def assemble(ptx: str, arch: str) -> tuple[bytes, str]:
     """See `quod.codegen.ptx.assembler.assemble`."""
-    cache, key = CompileCache(), key_of("assembled", assembler_version(), arch, ptx)
-    data = cache.get(key)
-    if data is None:
-        code, log = assembler.assemble(ptx, arch)
-        data = log.encode() + b"\0" + code
-        cache.put(key, data)
-    text, _, cubin = data.partition(b"\0")
-    return cubin, text.decode()
+
+    def compute() -> str:
+        cubin, log = assembler.assemble(ptx, arch)
+        return f"{cubin.hex()}\n{log}"
+
+    text = result_of("assembled", assembler_version(), arch, ptx, compute=compute)
+    cubin, _, log = text.partition("\n")
+    return bytes.fromhex(cubin), log
 
 
 def sass(cubin: bytes) -> list[str]:
     """The machine instructions of a cubin, one line each, without addresses and encodings."""
-    cache, key = CompileCache(), key_of("disassembled", assembler_version(), cubin)
-    data = cache.get(key)
-    if data is None:
-        data = "\n".join(_instructions(cubin)).encode()
-        cache.put(key, data)
-    return data.decode().splitlines()
+    return result_of(
+        "disassembled", assembler_version(), cubin, compute=lambda: "\n".join(_instructions(cubin))
+    ).splitlines()
 
 
 def _instructions(cubin: bytes) -> list[str]:

@@ -17,6 +17,7 @@ from quod.groth16.gpu.multi_gpu import MultiGpuKey, shares
 from quod.groth16.setup import make_key
 from tests.conftest import open_for_test
 from tests.groth16.conftest import Made
+from tests.support.selection import runs_all
 
 Make = Callable[..., Made]
 
@@ -63,8 +64,7 @@ def test_proof_matches_a_single_device(
     assert parts[0].h_start == 0
     assert parts[-1].h_stop == len(key.zkey.h)
     assert all(part.msms.has_own_workspace("H") for part in parts) == (budget is None)
-    if steps > 4 or name != "emulated":
-        # Two proofs take interpreters a quarter of a minute.
+    if runs_all():
         assert list(key.prove_many([files.wtns], seed=9)) == [expected]
     key.close()
     for gpu in gpus:
