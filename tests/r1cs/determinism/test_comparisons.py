@@ -113,6 +113,20 @@ def test_comparison_by_a_sum_of_pairs(prime: int) -> None:
     assert uses
 
 
+def test_equal_bits_of_one_decomposition() -> None:
+    """Each of two bits is a copy of the other, by one equation that is the decomposition too."""
+    for prime in (5, 7, 11, 13):
+        for factor in range(2, prime):
+            checked(
+                rows_of(
+                    prime, 3,
+                    [({1: 1, 2: -1}, {0: 1}, {}), ({2: 1}, {2: 1, 0: -1}, {}),
+                     ({1: factor}, {2: 1}, {2: 1})],
+                    [], [1, 2],
+                )
+            )  # fmt: skip
+
+
 def _perturbed(rows: Rows, generator: random.Random) -> Rows:
     """A comparison with another coefficient, another wire, or without a row."""
     constraints = [

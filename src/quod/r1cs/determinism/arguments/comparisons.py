@@ -46,7 +46,7 @@ def _apply(facts: Propagation, index: int) -> None:
         for moved, sources in _attempts(facts, weights):
             if (steps := below_modulus(facts, moved)) is not None:
                 facts.steps += steps
-                sources[facts.references[index]] = scale
+                _add_multiple(sources, facts.references[index], scale)
                 step = Step(Rule.DIGITS, tuple(sources.items()), polynomials=(_linear(moved),))
                 facts.determine(moved, step)
                 return
@@ -73,9 +73,14 @@ def _attempts(
             moved[copy] = weight
             for index, k in path:
                 factor = -weight * inverse(k, facts.prime) % facts.prime
-                sources[facts.references[index]] = factor
+                _add_multiple(sources, facts.references[index], factor)
         if sources and len(moved) == len(weights):
             yield moved, sources
+
+
+def _add_multiple(sources: dict[int, int], reference: int, factor: int) -> None:
+    # Bits of one decomposition that are equal are copies of each other, by the same equation.
+    sources[reference] = sources.get(reference, 0) + factor
 
 
 def _copies(facts: Propagation, node: int) -> Iterator[tuple[int, list[tuple[int, int]]]]:
