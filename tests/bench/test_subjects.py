@@ -400,6 +400,9 @@ def test_first_inference(monkeypatch: pytest.MonkeyPatch) -> None:
     first.run()
     assert len(ran) == 1
     assert not Path(ran[0]).exists()
+    monkeypatch.setenv("QUOD_KERNELS", "somewhere")
+    *_, first = inference.cases("cpu", None, [9, 5, 4, 3], 3, cold=True)
+    assert first.parameters["what"] == "prove and verify, only shipped kernels compiled"
 
 
 @pytest.mark.parametrize("type_name", one_and_others(["Q4_K", "Q8_0"]))

@@ -62,7 +62,6 @@ def cases(
 
     peer: a prover that is measured in place of the known ones.
     """
-    from quod.device.cache.prebuilt import has_shipped
     from quod.formats import Zkey
     from quod.formats.names import circuit_name
 
@@ -85,8 +84,9 @@ def cases(
         prove = ["-m", "quod", "groth16", "prove", str(zkey), str(witness), *outputs, "-q"]
         prove += ["--device", device]
 
-        compiled = "only shipped kernels compiled" if has_shipped() else "nothing compiled yet"
-        yield Case({"what": f"prove, {compiled}", **circuit}, lambda: run_uncached(*prove), "s")
+        yield Case(
+            {"what": f"prove, {what_is_compiled()}", **circuit}, lambda: run_uncached(*prove), "s"
+        )
         provers, absent = process_provers(zkey_file.curve, files)
         library_provers: Runs = {}
         if peer is not None:
@@ -147,6 +147,13 @@ def cases(
             peer_note=WHOLE,
             absent=absent,
         )
+
+
+def what_is_compiled() -> str:
+    """Describe the kernels that a process with an empty cache need not compile."""
+    from quod.device.cache.prebuilt import has_shipped
+
+    return "only shipped kernels compiled" if has_shipped() else "nothing compiled yet"
 
 
 class Helper:
@@ -220,7 +227,7 @@ def chain_cases(device: str, curve: str, sizes: Sequence[int]) -> Iterator[Case]
     for constraints in sizes:
         yield Case(
             {
-                "what": "compile a proof's kernels, nothing compiled yet",
+                "what": f"compile a proof's kernels, {what_is_compiled()}",
                 "circuit": "chain",
                 "curve": curve,
                 "constraints": constraints,

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from quod.bench.measure.harness import Case, Parameter
-from quod.bench.proofs.process import run_uncached
+from quod.bench.proofs.process import run_uncached, what_is_compiled
 from quod.device.discovery import open_device
 from quod.inference import Layer, Perceptron, Prover, verify
 
@@ -25,7 +25,7 @@ def cases(
 ) -> Iterator[Case]:
     """Yield the time of a proof, including its self-check, its size, and its verification.
 
-    cold: also the time of a process that proves and verifies once, with nothing compiled yet.
+    cold: also the time of a process that proves and verifies once, with an empty cache.
     """
     prover, image_batch = _prover_of(device, model, widths, images)
     inference = prover.prove(image_batch)
@@ -43,7 +43,8 @@ def cases(
     if cold:
         arguments = f"{device!r}, {None if model is None else str(model)!r}, {widths}, {images}"
         code = f"from {__name__} import prove_and_verify as run; run({arguments})"
-        yield case("prove and verify, nothing compiled yet", partial(run_uncached, "-c", code))
+        prove_uncached = partial(run_uncached, "-c", code)
+        yield case(f"prove and verify, {what_is_compiled()}", prove_uncached)
 
 
 def prove_and_verify(device: str, model: str | None, widths: list[int], images: int) -> None:
