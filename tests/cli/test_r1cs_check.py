@@ -77,7 +77,10 @@ def test_waivers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert entry.run([*words, "--waivers", "waivers.json"]) == 0
     assert "1 target unique, 1 waived" in capsys.readouterr().err
     for document, message in [
-        ([{**waiver, "signal": "main.x_again"}], "'main.x_again' applies to nothing"),
+        (
+            [{**waiver, "signal": "main.x_again"}],
+            "waivers.json: the waiver of 'main.x_again' applies to nothing",
+        ),
         ([{"signal": "main.root"}], "waiver 0 is not an object with signal, reason, source"),
         ([{**waiver, "reason": ""}], "a value of waiver 0 is not a nonempty string"),
         ({}, "is not a list of waivers"),
@@ -85,6 +88,26 @@ def test_waivers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
         Path("waivers.json").write_text(json.dumps(document))
         assert entry.run([*words, "--waivers", "waivers.json"]) == 3
         assert message in capsys.readouterr().err
+
+
+def test_signals_with_one_name(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A .sym file may give two wires one name: each is counted, and a waiver applies to both."""
+
+    def circuit(system: System) -> None:
+        for name in ("first", "second"):
+            system.output(name, system.hint(lambda x: x, [system.public(f"x_{name}")])[0])
+
+    r1cs.trace(circuit).write_r1cs("two.r1cs")
+    r1cs.trace(circuit).write_sym("two.sym")
+    text = Path("two.sym").read_text()
+    Path("two.sym").write_text(text.replace("main.second", "main.first"))
+    words = ["r1cs", "check", "two.r1cs", "two.sym", "--targets", "first"]
+    assert entry.run(words) == 13
+    assert "2 targets of 2 are ambiguous" in capsys.readouterr().err
+    waiver = {"signal": "main.first", "reason": "free", "source": "test"}
+    Path("waivers.json").write_text(json.dumps([waiver]))
+    assert entry.run([*words, "--waivers", "waivers.json"]) == 0
+    assert "2 waived" in capsys.readouterr().err
 
 
 def test_undecided(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

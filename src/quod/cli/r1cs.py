@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -99,7 +100,8 @@ def check(
             show(f"finding: {finding}")
         if (others := len(report.findings) - _MAX_FINDINGS) > 0:
             show(f"{counted(others, 'further finding')}")
-    verdicts = unwaived(report, accepted)
+    with nullcontext() if waivers is None else naming_file(waivers):
+        verdicts = unwaived(report, accepted)
     if sarif is not None:
         write_sarif(sarif, report, verdicts, str(r1cs))
     ambiguous = [verdict for verdict in verdicts if verdict.kind == AMBIGUOUS]

@@ -60,16 +60,14 @@ def unwaived(report: Report, waivers: list[Waiver]) -> list[Verdict]:
     Raises InputError for a waiver of a signal that is unique or no target, so that waivers do not
     outlive their reason.
     """
-    open_verdicts = {
-        verdict.name: verdict for verdict in report.verdicts if verdict.kind != UNIQUE
-    }  # fmt: skip
+    # Signals of a .sym file may share a name, and each has a verdict.
+    open_verdicts = [verdict for verdict in report.verdicts if verdict.kind != UNIQUE]
     for waiver in waivers:
-        waived = [name for name in open_verdicts if waiver.applies_to(name)]
-        for name in waived:
-            del open_verdicts[name]
-        if not waived:
+        others = [verdict for verdict in open_verdicts if not waiver.applies_to(verdict.name)]
+        if len(others) == len(open_verdicts):
             raise InputError(
                 f"the waiver of {waiver.signal!r} applies to nothing: the signal is unique, no "
                 "target, or waived twice; remove the waiver"
             )
-    return list(open_verdicts.values())
+        open_verdicts = others
+    return open_verdicts
