@@ -26,7 +26,8 @@ def run(jobs: Sequence[Job]) -> list[dict[str, Any]]:
         if os.environ.get("QUOD_TEST_NODE") == "required":
             pytest.fail(why)
         pytest.skip(why)
-    driver = Path(evm.__file__).with_name("evm.mjs").read_bytes()
+    module = Path(evm.__file__)
+    driver = module.read_bytes() + module.with_name("evm.mjs").read_bytes()
     packages = (REPOSITORY / "tools" / "setup.sh").read_bytes()
     results: list[dict[str, Any]] = json.loads(
         result_of(

@@ -1,6 +1,7 @@
 """PTX assembled and taken apart with no GPU: nvJitLink for machine code, nvdisasm for its text.
 
-Both results are kept in the cache of compiled kernels by the digest of the text or code.
+Both results are kept in the cache of compiled kernels by the digest of the text or code, and of
+the modules that call the programs.
 """
 
 from __future__ import annotations
@@ -37,6 +38,13 @@ def disassembler() -> Path:
     return programs[-1]
 
 
+@functools.cache
+def _versions() -> tuple[str | bytes, ...]:
+    """The programs on which results depend, and the code that runs them and reads their output."""
+    files = Path(assembler.__file__), Path(__file__)
+    return assembler_version(), *(file.read_bytes() for file in files)
+
+
 def assemble(ptx: str, arch: str) -> tuple[bytes, str]:
     """See `quod.codegen.ptx.assembler.assemble`."""
 
@@ -44,7 +52,7 @@ def assemble(ptx: str, arch: str) -> tuple[bytes, str]:
         cubin, log = assembler.assemble(ptx, arch)
         return f"{cubin.hex()}\n{log}"
 
-    text = result_of("assembled", assembler_version(), arch, ptx, compute=compute)
+    text = result_of("assembled", *_versions(), arch, ptx, compute=compute)
     cubin, _, log = text.partition("\n")
     return bytes.fromhex(cubin), log
 
@@ -52,7 +60,7 @@ def assemble(ptx: str, arch: str) -> tuple[bytes, str]:
 def sass(cubin: bytes) -> list[str]:
     """The machine instructions of a cubin, one line each, without addresses and encodings."""
     return result_of(
-        "disassembled", assembler_version(), cubin, compute=lambda: "\n".join(_instructions(cubin))
+        "disassembled", *_versions(), cubin, compute=lambda: "\n".join(_instructions(cubin))
     ).splitlines()
 
 
