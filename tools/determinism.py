@@ -83,6 +83,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--copies", type=int, default=1, help="copies of each circuit")
     parser.add_argument("--undecided", action="store_true", help="print only unknown circuits")
     options = parser.parse_args(arguments)
+    if options.copies < 1:
+        parser.error("--copies needs a number from 1 on")
     results = []
     print("| circuit | constraints | verdict | unique | ambiguous | unknown | CPU s |")
     print("|---|---|---|---|---|---|---|")
