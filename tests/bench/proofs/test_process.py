@@ -61,7 +61,7 @@ def test_cases_cover_start_up_proofs_and_memory(
         ("prove, peak memory", "MB", True, ""),
         ("verify, whole process", "s", False, "whole process"),
     ]
-    assert [words[3] for words in ran] == ["prove", "export"]
+    assert [words[len(process.QUOD) + 1] for words in ran] == ["prove", "export"]
     monkeypatch.setenv("QUOD_KERNELS", "somewhere")
     assert [case.parameters["what"] for case in cases_of()][2] == (
         "prove, only shipped kernels compiled"
@@ -72,7 +72,7 @@ def test_the_helper_of_a_measurement_is_its_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its socket is in a new folder, and it ends with the measurement."""
-    prove = ["-m", "quod", "groth16", "prove", *map(str, INPUTS), "-q"]
+    prove = [*process.QUOD, "groth16", "prove", *map(str, INPUTS), "-q"]
     monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "runtime"))
     with process.Helper(tmp_path / "runtime") as helper:
         helper.run(*prove, str(tmp_path / "proof.json"), str(tmp_path / "public.json"))
@@ -81,11 +81,11 @@ def test_the_helper_of_a_measurement_is_its_own(
 
 
 def test_a_measurement_without_its_helper_fails(tmp_path: Path) -> None:
-    (tmp_path / "quod.py").write_text("print('No resident helper runs.')")
+    code = ["-c", "print('No resident helper runs.')"]
     with pytest.raises(QuodError, match="ran without"), pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(tmp_path))
+        patch.setattr(process, "QUOD", code)
         with process.Helper(tmp_path / "runtime") as helper:
-            helper.run("-m", "quod", "groth16", "prove")
+            helper.run(*code, "groth16", "prove")
 
 
 def test_time_budget_uses_earlier_measurements(

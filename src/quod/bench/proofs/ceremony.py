@@ -12,6 +12,7 @@ from typing import Annotated
 from quod.bench.measure.harness import Case, Parameter
 from quod.bench.measure.settings import Settings
 from quod.bench.peers.provers import IN_PROCESS, NO_SNARKJS, WHOLE, find_snarkjs, process
+from quod.bench.proofs.process import QUOD
 from quod.cli.parameters import Option, WrongUsage
 from quod.curve.named import CURVES
 
@@ -49,7 +50,7 @@ def cases(device: str, curve: str, sizes: list[int], steps: list[str]) -> Iterat
                 parameters: dict[str, Parameter] = {"what": step, "curve": curve, "log2": power}
                 yield Case(parameters, run, peer_note=IN_PROCESS)
                 subcommand = ["prepare", "phase2"] if step == "prepare" else [step]
-                quod = [sys.executable, "-m", "quod", "powersoftau", *subcommand, *files]
+                quod = [sys.executable, *QUOD, "powersoftau", *subcommand, *files]
                 snarkjs, peers, absent = find_snarkjs(), {}, {}
                 if snarkjs is None or CURVES[curve].snarkjs_name not in ("bn128", "bls12381"):
                     absent["snarkjs"] = (

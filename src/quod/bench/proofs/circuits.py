@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from quod.bench.measure.harness import Case, Parameter
-from quod.bench.proofs.process import OPTIMISED, run_python
+from quod.bench.proofs.process import OPTIMISED, QUOD, run_python
 from quod.kernel.machine import Capability
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def process_cases(device: str, parameters: Path) -> Iterator[Case]:
         # rcv is 1, as little-endian bytes.
         scalars = {"rseed": _SEED.hex(), "rcv": f"{1 << 248:064x}"}
         note.write_text(json.dumps({"address": _ADDRESS, "value": 5000, **scalars}))
-        prove = ["-m", "quod", "sapling", "prove-output", str(parameters), str(note), str(output)]
+        prove = [*QUOD, "sapling", "prove-output", str(parameters), str(note), str(output)]
         yield Case(
             {
                 "what": "note to Output, whole process", "circuit": CIRCUITS[0],

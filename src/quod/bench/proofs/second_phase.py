@@ -9,7 +9,7 @@ from pathlib import Path
 
 from quod.bench.measure.harness import Case, Parameter
 from quod.bench.peers.provers import IN_PROCESS, NO_SNARKJS, SnarkjsCalls
-from quod.bench.proofs.process import peak_bytes
+from quod.bench.proofs.process import QUOD, peak_bytes
 
 _SEED = 1
 
@@ -83,7 +83,7 @@ def cases(device: str, curve: str, powers: Sequence[int], steps: Sequence[str]) 
 def _peak(r1cs: str, ptau: str, zkey: str, device: str) -> float:
     """Return the peak memory in megabytes."""
     words = ["groth16", "setup", r1cs, ptau, zkey, "--device", device, "--force", "--quiet"]
-    return peak_bytes("-m", "quod", *words) / 1e6
+    return peak_bytes(*QUOD, *words) / 1e6
 
 
 def _case(
