@@ -25,7 +25,7 @@ from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError, InputError, MismatchError, VerificationError
 from quod.field.array import integers_to_words
 from quod.formats import Witness, Zkey
-from quod.groth16 import Proof, ProvingKey, VerifyingKey, generate_key
+from quod.groth16 import Proof, ProvingKey, VerifyingKey, generate_key, keys
 from quod.groth16.host import key as host
 from quod.groth16.prover import blinding
 from quod.msm import msm
@@ -385,11 +385,22 @@ def test_a_key_with_a_coefficient_changed(
         key.prove(files.wtns)
 
 
-def test_a_coordinate_that_is_not_below_the_modulus(circuit_files: Make, tmp_path: Path) -> None:
+@pytest.mark.parametrize("fails", [False, True], ids=["alone", "with another failure"])
+def test_a_coordinate_that_is_not_below_the_modulus(
+    circuit_files: Make, device: AnyDevice, tmp_path: Path, fails: bool,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Coordinates are checked while the rest of the key is opened; their error comes first."""
     files = circuit_files("bn254")
     path = damaged(files, tmp_path, 9, 31, mask=0xC0)
+
+    def fail(_: Zkey) -> bytes:
+        raise MemoryError
+
+    if fails:
+        monkeypatch.setattr(keys, "_digest", fail)
     with pytest.raises(InputError, match="not below the modulus of bn254") as caught:
-        ProvingKey.from_zkey(path)
+        ProvingKey.from_zkey(path, device=device)
     assert caught.value.section == "9 (h)"
 
 

@@ -170,12 +170,29 @@ class ProvingKey:
         if opening.done():
             # Without the GPU there is nothing to check the file for.
             opening.result()
-        with timeline.stage("check coordinates", bytes=zkey.size):
-            zkey.check_points()
-        return cls(
-            zkey, device, timeline, allow_insecure=allow_insecure, memory_budget=memory_budget,
-            devices=devices,
-        )  # fmt: skip
+        stage = timeline.current
+
+        def check_points() -> None:
+            with timeline.stage("check coordinates", bytes=zkey.size, parent=stage):
+                zkey.check_points()
+
+        # It takes as long as the rest of opening a key for the CPU.
+        checking = Background("quod-points", 1).begin(check_points)
+        try:
+            key = cls(
+                zkey, device, timeline, allow_insecure=allow_insecure,
+                memory_budget=memory_budget, devices=devices,
+            )  # fmt: skip
+        except BaseException:
+            # An error of the key comes before what follows from it.
+            checking.result()
+            raise
+        try:
+            checking.result()
+        except BaseException:
+            key.close()
+            raise
+        return key
 
     @classmethod
     def from_bellman(
