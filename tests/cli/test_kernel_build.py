@@ -181,6 +181,7 @@ def test_assembler_errors_are_reported(tmp_path: Path, monkeypatch: pytest.Monke
     ("options", "message"),
     [
         (["--arch", "sm_91"], "there is no architecture sm_91"),
+        (["--arch", "avx2"], "CPU: native, x86-64-v4-ifma, x86-64-v3"),
         (["--kernel", "examples.saxpi"], "did you mean examples.saxpy"),
         (["--kernel", "nothing.*"], "no registered kernel matches nothing.*"),
         (["--kernel", "file.py:name"], "no registered kernel matches file.py:name"),

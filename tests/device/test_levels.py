@@ -52,6 +52,10 @@ def test_host_kernels_of_each_level() -> None:
     assert {"pairing_final_by_lanes", "miller_loops_by_lanes", "curve_multiply"} <= names
 
 
+def never(*_: Any, **__: Any) -> Any:
+    raise AssertionError("compiled")
+
+
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """The kernel that checks points, for the level of this CPU."""
@@ -71,7 +75,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
     monkeypatch.setattr(first_proofs, "host_kernels", few)
     monkeypatch.setenv("QUOD_CACHE_DIR", str(tmp_path / "builder"))
-    kernel_build.build(tmp_path / "kernels", [level.name], [], first_proofs=True)
+    # Code for CPUs needs no assembler of GPUs.
+    monkeypatch.setattr(kernel_build, "assembler_version", never)
+    built = kernel_build.build(tmp_path / "kernels", ["native"], [], first_proofs=True)
+    assert list(built.toolchains) == [level.name]
+    assert built.toolchains[level.name].startswith("LLVM ")
     monkeypatch.setenv("QUOD_KERNELS", str(tmp_path / "kernels"))
     levels._prebuilt.cache_clear()
     yield tmp_path / "kernels" / level.name
@@ -84,10 +92,6 @@ def normalised(cache: Path) -> Any:
     extended = np.zeros((1, 4 * group.field.words), np.uint32)
     extended[0, :: group.field.words] = 1
     return normalise(CpuDevice(threads=1, cache=CompileCache(cache)), group, extended)
-
-
-def never(*_: Any, **__: Any) -> Any:
-    raise AssertionError("compiled")
 
 
 def test_installed_code_is_loaded_without_tracing(

@@ -22,7 +22,7 @@ from quod.codegen.targets import is_written_for
 from quod.device.cache.cache import CompileCache, key_of
 from quod.device.cache.compiled_code import CompiledCode
 from quod.device.cache.prebuilt import MANIFEST, Entry, code_name, manifest, prebuilt_key
-from quod.device.cpu.levels import LEVELS, Level, LevelText
+from quod.device.cpu.levels import LEVELS, Level, LevelText, level_of
 from quod.device.cpu.processor import host_processor, toolchain
 from quod.device.cuda.compiler import emit, facts_of
 from quod.device.host import usable_threads
@@ -34,6 +34,9 @@ from quod.kernel.registry import RegisteredKernel
 
 ARCHITECTURES = ("sm_80", "sm_89", "sm_90a", "sm_100a", "sm_120a")
 """The default architectures by the names that devices request: GPUs since 2020."""
+
+NATIVE = "native"
+"""The name of the level of the CPU that builds."""
 
 _MAX_PENDING = 32
 """Kernels that are traced and not yet written."""
@@ -50,9 +53,9 @@ class Skipped:
 
 @frozen
 class Built:
-    """The result of a build: entries per architecture, and skipped kernels."""
+    """The result of a build: the compiler and entries per architecture, and skipped kernels."""
 
-    toolchain: str
+    toolchains: dict[str, str]
     made: dict[str, list[Entry]]
     skipped: list[Skipped]
 
@@ -103,14 +106,15 @@ def build(
     Raises InputError for an unknown architecture or kernel, KernelError if no kernel was built,
     `AssemblerMissing`, and OutputError.
     """
-    names = tuple(dict.fromkeys(architectures))
+    names = tuple(dict.fromkeys(map(_architecture_named, architectures)))
     gpus = tuple(name for name in names if name not in LEVELS)
-    for arch in gpus:
-        architecture(arch)
     levels = [name for name in names if name in LEVELS]
     if levels and not first_proofs:
         raise InputError(f"kernels for {levels[0]} are built with --first-proofs only")
-    assembler, wheel = assembler_version(), out / wheel_name(quod.__version__)
+    toolchains = dict.fromkeys(levels, f"LLVM {host_processor().llvm}")
+    if gpus:
+        toolchains |= dict.fromkeys(gpus, assembler_version())
+    wheel = out / wheel_name(quod.__version__)
     registered = [find(name) for name in matching(patterns)] if patterns or not first_proofs else []
     if as_wheel and os.path.lexists(wheel):
         raise OutputError(f"{wheel}: already exists; name another folder, or remove this file")
@@ -120,7 +124,7 @@ def build(
     ]
     if first_proofs:
         wanted += _first_proofs(names, report_progress)
-    built = Built(assembler, {arch: [] for arch in names}, [])
+    built = Built(toolchains, {arch: [] for arch in names}, [])
     with (
         _new_folder(wheel if as_wheel else out, keep=not as_wheel) as folder,
         ThreadPoolExecutor(usable_threads()) as pool,
@@ -129,6 +133,24 @@ def build(
         if as_wheel:
             write_atomically(wheel, wheel_of(folder, quod.__version__), replace=False)
     return built
+
+
+def _architecture_named(name: str) -> str:
+    """Check the name of an architecture; `native` is the level of this CPU. Raises InputError."""
+    if name == NATIVE:
+        if (level := level_of(host_processor())) is None:
+            raise InputError(
+                f"this CPU has none of the levels {', '.join(LEVELS)} that code is built for"
+            )
+        return level.name
+    if name not in LEVELS:
+        if not name.startswith("sm_"):
+            raise InputError(
+                f"no architecture has the name {name}; take one of a GPU, such as sm_90a, or with "
+                f"--first-proofs one of a CPU: {NATIVE}, {', '.join(LEVELS)}"
+            )
+        architecture(name)
+    return name
 
 
 def default_architectures(*, first_proofs: bool) -> tuple[str, ...]:
@@ -214,8 +236,7 @@ def _assemble_all(
         finish(*pending.popleft())
     for arch, entries in built.made.items():
         if entries:
-            tools = f"LLVM {host_processor().llvm}" if arch in LEVELS else built.toolchain
-            _write(folder / arch / MANIFEST, manifest(arch, tools, entries))
+            _write(folder / arch / MANIFEST, manifest(arch, built.toolchains[arch], entries))
         else:
             os.rmdir(folder / arch)
     if not any(built.made.values()):
@@ -348,7 +369,7 @@ def as_json(built: Built) -> None:
     """Print a build as JSON."""
     show_json(
         {
-            "toolchain": built.toolchain,
+            "toolchains": built.toolchains,
             "made": {
                 arch: [entry.document() for entry in entries]
                 for arch, entries in built.made.items()
@@ -379,7 +400,7 @@ def print_built(built: Built) -> None:
             ("skipped", "arch", "reason"),
             [(row.kernel, row.arch, row.reason.split("\n")[0]) for row in built.skipped],
         )
-    show(f"assembled by {built.toolchain}")
+    show(f"compiled by {' and '.join(dict.fromkeys(built.toolchains.values()))}")
 
 
 def check_all_made(built: Built) -> None:

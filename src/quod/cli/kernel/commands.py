@@ -112,7 +112,7 @@ def build(
             metavar="NAME",
             help="NVIDIA architecture; may be repeated. Default: sm_80, sm_89, sm_90a, sm_100a "
             "and sm_120a; with --first-proofs also x86-64-v4-ifma and x86-64-v3, the levels of "
-            "CPUs for the host's part of a proof.",
+            "CPUs for the host's part of a proof, of which native is that of this CPU.",
         ),
     ] = None,
     patterns: Annotated[
@@ -143,8 +143,8 @@ def build(
 
     Devices load the code from the folder that QUOD_KERNELS names, or else from the installed
     package quod-kernels, which `--wheel` makes. Kernels that cannot be built for an architecture
-    are listed with the reason, and the exit code is 8. The command needs the extra `build` and no
-    GPU.
+    are listed with the reason, and the exit code is 8. The command needs no GPU, but for kernels of
+    GPUs the extra `build`.
     """
     from quod.cli.kernel import build as kernel_build
 
@@ -160,6 +160,7 @@ def build(
         kernel_build.as_json(built)
     else:
         kernel_build.print_built(built)
+    note(f"Wrote {out}.", quiet=quiet)
     kernel_build.check_all_made(built)
 
 
