@@ -11,6 +11,7 @@ import pytest
 
 from quod import r1cs
 from quod.cli import entry
+from quod.errors import InputError
 from quod.formats import SparseMatrix, Witness
 from quod.formats.r1cs import write_r1cs
 from quod.testing import assert_deterministic
@@ -143,6 +144,29 @@ def test_wrong_names(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "root.r1cs: no wire has the name 'rot'" in capsys.readouterr().err
     assert entry.run(["r1cs", "check", "root.r1cs", "--targets", "2", "--inputs", "1,2"]) == 3
     assert "'wire 2' cannot be both an input and a target" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--targets", ""], "no signal is named as a target"),
+        (["--targets", " , "], "no signal is named as a target"),
+        (["--inputs", "all"], "all targets are inputs"),
+        (["--inputs", "1,2"], "all targets are inputs"),
+        (["--inputs", "all", "--targets", "all"], "all targets are inputs"),
+    ],
+)
+def test_question_without_targets(
+    words: list[str], message: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A check that decides nothing, as for an unset variable in a script, does not pass."""
+    assert entry.run(["r1cs", "check", "cube.r1cs", *words]) == 3
+    assert f"cube.r1cs: {message}" in capsys.readouterr().err
+
+
+def test_assertion_about_no_targets_does_not_pass() -> None:
+    with pytest.raises(InputError, match="no signal is named as a target"):
+        assert_deterministic(r1cs.trace(square_root), targets=[])
 
 
 @pytest.mark.parametrize(("modulus", "code"), [(2**61 - 1, 0), (2**62 + 1, 3), (97, 0)])

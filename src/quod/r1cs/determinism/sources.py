@@ -162,15 +162,20 @@ def _disjoint(
 ) -> tuple[frozenset[int], tuple[int, ...]]:  # fmt: skip
     """Return inputs and targets without common wires: what a caller names precedes the default.
 
-    Raises InputError if the caller names a wire as both.
+    Raises InputError if the caller names a wire as both, no target, or all targets as inputs.
     """
     input_set, target_set = frozenset(input_wires), set(target_wires)
+    if targets is not None and not target_set:
+        raise InputError("no signal is named as a target; name at least one")
     is_named = targets is not None and ALL not in targets
     if is_named and inputs is None:
         return input_set - target_set, tuple(target_wires)
     if is_named and (common := input_set & target_set):
         raise InputError(f"{name(min(common))!r} cannot be both an input and a target")
-    return input_set, tuple(wire for wire in target_wires if wire not in input_set)
+    remaining = tuple(wire for wire in target_wires if wire not in input_set)
+    if inputs is not None and target_wires and not remaining:
+        raise InputError("all targets are inputs, so there is nothing to decide; name fewer inputs")
+    return input_set, remaining
 
 
 def _matrices_of(
