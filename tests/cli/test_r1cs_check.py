@@ -169,6 +169,21 @@ def test_assertion_about_no_targets_does_not_pass() -> None:
         assert_deterministic(r1cs.trace(square_root), targets=[])
 
 
+def test_counterexample_that_cannot_be_written(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The error comes before the search, and no input is replaced."""
+    words = ["r1cs", "check", "root.r1cs", "--targets", "2", "--counterexample"]
+    assert entry.run([*words, "no folder/pair"]) == 5
+    output = capsys.readouterr()
+    assert "no directory" in output.err
+    assert not output.out
+    Path("pair-2.wtns").write_bytes(Path("root.r1cs").read_bytes())
+    words[2] = "pair-2.wtns"
+    assert entry.run([*words, "pair"]) == 2
+    assert Path("pair-2.wtns").read_bytes() == Path("root.r1cs").read_bytes()
+
+
 @pytest.mark.parametrize(("modulus", "code"), [(2**61 - 1, 0), (2**62 + 1, 3), (97, 0)])
 def test_any_prime_modulus(modulus: int, code: int, tmp_path: Path) -> None:
     """circom's primes are not the only ones; a composite modulus is refused."""

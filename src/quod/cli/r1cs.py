@@ -73,12 +73,19 @@ def check(
     A target is unique (with a checked certificate), ambiguous (with two witnesses), or unknown.
     The exit code is 0 if all are unique or waived, 13 if one is ambiguous, else 14.
     """
-    outputs = [] if sarif is None else [sarif]
-    check_outputs(outputs, [path for path in (r1cs, symbols, waivers) if path is not None])
     from quod.errors import AmbiguousError, UndecidedError, naming_file
+    from quod.r1cs.determinism.export import (
+        counterexample_paths,
+        to_json,
+        write_counterexample,
+        write_sarif,
+    )
+
+    outputs = [] if sarif is None else [sarif]
+    outputs += [] if counterexample is None else counterexample_paths(counterexample)
+    check_outputs(outputs, [path for path in (r1cs, symbols, waivers) if path is not None])
     from quod.formats import R1cs
     from quod.formats.sym import wire_names
-    from quod.r1cs.determinism.export import to_json, write_counterexample, write_sarif
     from quod.r1cs.determinism.report import AMBIGUOUS, UNIQUE
     from quod.r1cs.determinism.report import check as decide
     from quod.r1cs.determinism.sources import rows_of_file

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pathlib
 from os import fspath
 from typing import Any
 
@@ -82,9 +83,13 @@ def _places(report: Report, verdict: Verdict) -> str:
     return f"; its core begins at {', '.join(shown)}"
 
 
+def counterexample_paths(prefix: Path) -> list[pathlib.Path]:
+    """Return the paths of two witnesses, PREFIX-1.wtns and PREFIX-2.wtns."""
+    return [pathlib.Path(f"{fspath(prefix)}-{number}.wtns") for number in (1, 2)]
+
+
 def write_counterexample(prefix: Path, field_name: str, pair: Pair) -> None:
-    """Write PREFIX-1.wtns and PREFIX-2.wtns; raises OutputError."""
+    """Write the two witnesses to `counterexample_paths`; raises OutputError."""
     field = field_named(field_name)
-    for number, values in enumerate((pair.first, pair.second), 1):
-        words = integers_to_words(field, list(values))
-        write_wtns(f"{fspath(prefix)}-{number}.wtns", field_name, words)
+    for path, values in zip(counterexample_paths(prefix), (pair.first, pair.second)):
+        write_wtns(path, field_name, integers_to_words(field, list(values)))
