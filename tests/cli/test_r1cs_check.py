@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,15 @@ def test_counterexample_that_cannot_be_written(
     words[2] = "pair-2.wtns"
     assert entry.run([*words, "pair"]) == 2
     assert Path("pair-2.wtns").read_bytes() == Path("root.r1cs").read_bytes()
+
+
+def test_sarif_has_the_uri_of_an_unusual_name(folder: Path) -> None:
+    name = os.fsdecode("wörk #1%41 ".encode() + b"\xff.r1cs")
+    Path("root.r1cs").rename(name)
+    assert entry.run(["r1cs", "check", name, "--targets", "2", "--sarif", "log.sarif"]) == 13
+    (run,) = json.loads((folder / "log.sarif").read_text())["runs"]
+    location = run["results"][0]["locations"][0]["physicalLocation"]["artifactLocation"]
+    assert location == {"uri": "w%C3%B6rk%20%231%2541%20%FF.r1cs"}
 
 
 @pytest.mark.parametrize(("modulus", "code"), [(2**61 - 1, 0), (2**62 + 1, 3), (97, 0)])

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import pathlib
 from os import fspath
 from typing import Any
+from urllib.parse import quote
 
 from quod.field.array import integers_to_words
 from quod.formats.curves import field_named
@@ -47,8 +49,10 @@ def _target(report: Report, verdict: Verdict) -> dict[str, Any]:
 def write_sarif(path: Path, report: Report, verdicts: list[Verdict], artifact: str) -> None:
     """Write verdicts as a SARIF 2.1.0 log, for code review; raises OutputError.
 
-    artifact: the file or circuit that was checked.
+    artifact: the path of the file that was checked.
     """
+    # A URI reference: other characters of file names are percent-encoded.
+    uri = quote(os.fsencode(artifact))
     results = [
         {
             "ruleId": verdict.kind,
@@ -56,7 +60,7 @@ def write_sarif(path: Path, report: Report, verdicts: list[Verdict], artifact: s
             "message": {"text": f"{verdict}{_places(report, verdict)}"},
             "locations": [
                 {
-                    "physicalLocation": {"artifactLocation": {"uri": artifact}},
+                    "physicalLocation": {"artifactLocation": {"uri": uri}},
                     "logicalLocations": [{"fullyQualifiedName": verdict.name}],
                 }
             ],
