@@ -145,7 +145,7 @@ def test_device_names_are_parsed() -> None:
     assert is_webgpu_name("webgpu:x")
 
 
-@pytest.mark.parametrize("text", ["x", "-1", "0", "nan", "G"])
+@pytest.mark.parametrize("text", ["x", "-1", "0", "nan", "inf", "1e308G", "G"])
 def test_invalid_environment_variables_are_reported(
     text: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

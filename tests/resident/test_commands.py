@@ -189,7 +189,7 @@ def test_the_memory_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     for text, expected in (("4096", 4096), ("2G", 2 << 30), ("1.5k", 1536)):
         monkeypatch.setenv("QUOD_RESIDENT_MEMORY", text)
         assert memory_bound() == expected
-    for text in ("4 GiB", "-1", "0", "G"):
+    for text in ("4 GiB", "-1", "0", "G", "inf"):
         monkeypatch.setenv("QUOD_RESIDENT_MEMORY", text)
         with pytest.raises(DeviceError, match="QUOD_RESIDENT_MEMORY is a number above zero"):
             memory_bound()
