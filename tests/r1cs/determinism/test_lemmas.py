@@ -114,6 +114,39 @@ def test_lemma_needs_its_premises() -> None:
         check_certificate(other, NormalForm(other), [*ranges, use], [lemma])
 
 
+@pytest.mark.parametrize(
+    ("roots", "premise", "is_accepted"),
+    [
+        ((0, 1), (0, 1), True),
+        ((0, 2), (0, 1), False),
+        ((-1, 1), (0, 1), False),
+        ((-1, 0), (0, 1), False),
+        ((2, 3), (0, 1), False),
+        ((0, 1), (11, 12), True),
+        ((0, 1), (-1, 2), True),
+        ((0, 1), (0, -1), False),
+    ],
+)
+def test_premises_contain_the_ranges_of_wires(
+    roots: tuple[int, int], premise: tuple[int, int], is_accepted: bool
+) -> None:
+    """A range of a premise has both ends of the wire's range, as residues."""
+    first, last = roots
+    lemma_rows = rows_of(11, 3, [({1: 1}, {0: 1}, {2: 1})], [], [2])
+    lemma = Lemma(lemma_rows, NormalForm(lemma_rows), {1: premise}, [])
+    # (x - first)(x - last) = 0
+    roots_row = ({1: 1, 0: -first}, {1: 1, 0: -last}, {})
+    rows = rows_of(11, 3, [roots_row, ({1: 1}, {0: 1}, {2: 1})], [], [2])
+    certificate = [
+        Step(Rule.ROOTS, ((0, 1),), (1,), roots), Step(Rule.LEMMA, ((1, 1),), (1, 2), (0, 0))
+    ]  # fmt: skip
+    if is_accepted:
+        check_certificate(rows, NormalForm(rows), certificate, [lemma])
+    else:
+        with pytest.raises(CertificateError, match="step 1"):
+            check_certificate(rows, NormalForm(rows), certificate, [lemma])
+
+
 def test_premises_are_about_wires() -> None:
     """(x + y)² determines x + y between 1 and 2; another wire's range is none of x + y."""
     constraints = [({1: 1, 2: 1}, {1: 1, 2: 1}, {3: 1}), ({1: 1}, {0: 1}, {4: 1})]

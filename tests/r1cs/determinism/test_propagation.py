@@ -194,6 +194,16 @@ def test_coefficients_of_another_equation_are_rejected() -> None:
                 check_certificate(rows, form, steps)
 
 
+def test_certificate_that_ends_in_a_case_is_rejected() -> None:
+    """A node with a supposed value is determined in the case alone."""
+    rows = rows_of(7, 3, [({1: 1}, {1: 1}, {2: 1})], [2], [1])
+    assert not is_determined(rows, all_witnesses(rows), 1)
+    suppose, otherwise = Step(Rule.SUPPOSE, (), (1,), (1, 1)), Step(Rule.OTHERWISE, ())
+    for steps in ([suppose], [suppose, otherwise], [suppose, suppose, otherwise]):
+        with pytest.raises(CertificateError, match="ends in a case"):
+            check_certificate(rows, NormalForm(rows), steps)
+
+
 def test_altered_normal_form_is_rejected() -> None:
     """A product or form that is not that of its row."""
     rows = rows_of(11, 5, [({1: 1, 2: 3}, {3: 1}, {4: 1}), ({1: 2}, {0: 1}, {2: 1})], [1, 3], [4])
