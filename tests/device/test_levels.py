@@ -138,6 +138,23 @@ def test_folder_without_the_level_is_no_error(folder: Path, tmp_path: Path) -> N
         normalised(tmp_path / "cache")
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("/no/such/folder", "No such file"),
+        ("kernels", "not an absolute path"),
+        (__file__, "Not a "),
+    ],
+)
+def test_folder_that_does_not_exist_is_reported(
+    name: str, message: str, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A mistake in QUOD_KERNELS does not pass in silence, unlike a folder for GPUs only."""
+    monkeypatch.setenv("QUOD_KERNELS", name)
+    with pytest.warns(CacheWarning, match=f"{message}.*or unset QUOD_KERNELS"):
+        normalised(tmp_path / "cache")
+
+
 def test_device_knows_installed_code(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -222,9 +222,7 @@ class PrebuiltKernels:
     def _read_manifest(self) -> list[Any]:
         if self._is_package:
             self.folder = _package_folder()
-        if self._is_optional and (
-            self.folder is None or not os.path.isdir(os.path.join(self.folder, self.arch))
-        ):
+        if self._is_optional and self._lacks_architecture():
             return []
         document = shallow_json.load(self._read(MANIFEST, _MAX_MANIFEST))
         if not isinstance(document, dict) or document.get("format") != FORMAT:
@@ -240,6 +238,17 @@ class PrebuiltKernels:
                 "are used only where the text is the same",
             )
         return rows
+
+    def _lacks_architecture(self) -> bool:
+        """Report whether there is no package, or the folder has no kernels for the architecture.
+
+        A named folder must exist, as otherwise its name is a mistake.
+        """
+        if self.folder is None:
+            return True
+        return (self._is_package or os.path.isdir(self.folder)) and not os.path.isdir(
+            os.path.join(self.folder, self.arch)
+        )
 
     def _compiled(self, row: Any) -> CompiledCode | None:
         """Return an entry's code with its facts, or None if either is damaged."""
