@@ -253,3 +253,18 @@ def test_another_users_socket_is_one_warning(
 def test_without_a_helper_there_is_no_answer(folder: Folder) -> None:
     assert client.ask(frames.STATUS) is None
     assert client.ask(frames.STOP) is None
+
+
+def test_a_helper_that_hangs_up_is_no_closed_output(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The exit code is that of an error, not of a reader of the results that has gone."""
+
+    def hang_up(kind: int) -> str:
+        raise BrokenPipeError(errno.EPIPE, "Broken pipe")
+
+    monkeypatch.setattr(client, "ask", hang_up)
+    for word in ("status", "stop"):
+        code, output, errors = folder.run_here("resident", word)
+        assert (code, output) == (1, "")
+        assert "the resident helper does not answer" in errors

@@ -19,7 +19,7 @@ from quod.cli.display.streams import StdoutClosed, discard_results, prepare_stre
 from quod.cli.display.terminal import fail, warn_of
 from quod.cli.spellings import quod_spelling
 from quod.device.memory.address_space import memory_limit
-from quod.errors import DeviceError, QuodError
+from quod.errors import DeviceError, OutputError, QuodError
 
 EXIT_INTERNAL = 70  # EX_SOFTWARE of sysexits.h
 EXIT_INTERRUPTED = 130  # 128 + SIGINT
@@ -79,7 +79,10 @@ def exit_code_of(work: Callable[[], int]) -> int:
         # Raised by the signal handler.
         return exit_request.code if isinstance(exit_request.code, int) else EXIT_INTERNAL
     except QuodError as error:
-        is_broken_pipe = isinstance(error.__cause__, BrokenPipeError)
+        # Of an output: other pipes and sockets may break too.
+        is_broken_pipe = isinstance(error, OutputError) and isinstance(
+            error.__cause__, BrokenPipeError
+        )
         return _failed(error, EXIT_BROKEN_PIPE if is_broken_pipe else error.exit_code)
     except MemoryError as error:
         return _failed(
