@@ -80,8 +80,12 @@ def test_the_helper_of_a_measurement_is_its_own(
     assert ask(STATUS) is None
 
 
-def test_a_measurement_without_its_helper_fails(tmp_path: Path) -> None:
-    code = ["-c", "print('No resident helper runs.')"]
+@pytest.mark.parametrize(
+    "status", ["No resident helper runs.", "Quod 1, process 2, is idle; commands: 0"]
+)
+def test_a_measurement_without_its_helper_fails(status: str, tmp_path: Path) -> None:
+    """There is none, or it has declined the command."""
+    code = ["-c", f"print({status!r})"]
     with pytest.raises(QuodError, match="ran without"), pytest.MonkeyPatch.context() as patch:
         patch.setattr(process, "QUOD", code)
         with process.Helper(tmp_path / "runtime") as helper:

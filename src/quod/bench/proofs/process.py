@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -48,7 +49,8 @@ _SCRIPT = Path(sys.executable).with_name("quod")
 QUOD = [str(_SCRIPT)] if _SCRIPT.is_file() else ["-m", "quod"]
 """Arguments of Python for quod as its users run it; with `-m` it starts some 8 ms later."""
 
-_NO_HELPER = "No resident helper runs."
+_COMMANDS = re.compile(r"commands: (\d+)")
+"""The number of commands that a helper ran, in its status."""
 _MIN_RUNS = 3
 _START_BUDGET_SECONDS = 0.060
 _PROOF_BUDGET_FACTOR = 1.5
@@ -169,24 +171,26 @@ class Helper:
     def __init__(self, folder: Path) -> None:
         folder.mkdir(mode=0o700)
         self._variables = {"XDG_RUNTIME_DIR": str(folder)}
-        self._has_run = False
+        self._runs = 0
 
     def run(self, *arguments: str) -> None:
         """Run a command of Quod with the helper."""
         run_python(*arguments, "--resident", variables=self._variables)
-        self._has_run = True
+        self._runs += 1
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the helper; raises QuodError if commands ran without it."""
-        if not self._has_run:
+        """End the helper; raises QuodError if a command ran without it."""
+        if not self._runs:
             return
         status = run_python(*QUOD, "resident", "status", variables=self._variables)
         run_python(*QUOD, "resident", "stop", variables=self._variables)
-        if _NO_HELPER in status:
-            raise QuodError("the commands ran without the resident helper, or it has ended")
+        # A helper also declines commands, which then run without it.
+        commands = _COMMANDS.search(status)
+        if commands is None or int(commands[1]) != self._runs:
+            raise QuodError("commands ran without the resident helper, or it has ended")
 
 
 class Timed:
