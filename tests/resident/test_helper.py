@@ -196,7 +196,7 @@ def test_a_helper_of_other_surroundings_is_one_warning(folder: Folder) -> None:
     cold = folder.prove()
     code, stdout, stderr = folder.prove(env=os.environ | {"CUDA_VISIBLE_DEVICES": "7"})
     first, _, remaining_text = stderr.partition("\n")
-    assert "was started with another CUDA_VISIBLE_DEVICES" in first
+    assert "was started in other surroundings (CUDA_VISIBLE_DEVICES)" in first
     assert (code, stdout, remaining_text) == cold
 
 
@@ -266,7 +266,7 @@ def test_stop_and_status(folder: Folder) -> None:
     (folder.runtime / "helper.socket").write_text("no socket")
     code, _, stderr = folder.run_here("resident", "status")
     assert code == 1
-    assert "does not answer" in stderr
+    assert "cannot be used (its socket is not" in stderr
 
 
 @pytest.mark.thorough

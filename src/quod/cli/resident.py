@@ -24,10 +24,14 @@ def stop() -> None:
 def _answer(kind: int) -> str | None:
     from quod.resident.client import ask
     from quod.resident.frames import FrameError
+    from quod.resident.runtime_folder import ForeignError
 
     try:
         return ask(kind)
+    except ForeignError as error:
+        raise QuodError(f"the resident helper cannot be used ({error})") from error
     except (OSError, FrameError) as error:
         raise QuodError(
-            f"the resident helper does not answer ({error}); end its process"
+            f"the resident helper does not answer ({error}); end its process, "
+            "`python -m quod.resident` in `ps`"
         ) from error

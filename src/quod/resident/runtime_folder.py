@@ -42,7 +42,9 @@ def open_folder(*, create: bool) -> int:
     status = os.fstat(folder)
     if status.st_uid != os.geteuid() or status.st_mode & 0o077:
         os.close(folder)
-        raise ForeignError(f"{path} is not a folder of mode 0700 of this user")
+        raise ForeignError(
+            f"{path} must be a folder of mode 0700 of this user: run `chmod 700`, or remove it"
+        )
     return folder
 
 

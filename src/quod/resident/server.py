@@ -212,7 +212,9 @@ class Server:
             job = _Job(Request.decode(payload), connection)
             name = difference(job.request.surroundings, self._surroundings)
             if name:
-                job.decline(f"was started with another {name}; `quod resident stop` ends it")
+                job.decline(
+                    f"was started in other surroundings ({name}); `quod resident stop` ends it"
+                )
                 return
             self._jobs.put(job)
             self._watch(job, connection)
