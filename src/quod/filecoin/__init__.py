@@ -1,0 +1,28 @@
+"""Filecoin's proofs of replication (PoRep), of spacetime (PoSt) and of updates (SnapDeals).
+
+Nodes, commitments and ids are 32 bytes; a node is a canonical little-endian element of BLS12-381's
+scalar field. The names below load on first use (PEP 562).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from quod.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from quod.filecoin.nodes import comm_r as comm_r
+    from quod.filecoin.nodes import replica_id as replica_id
+    from quod.filecoin.registered_proofs import ApiVersion as ApiVersion
+    from quod.filecoin.registered_proofs import Challenges as Challenges
+    from quod.filecoin.registered_proofs import PoRepConfig as PoRepConfig
+    from quod.filecoin.registered_proofs import PoStProof as PoStProof
+    from quod.filecoin.registered_proofs import SealProof as SealProof
+    from quod.filecoin.registered_proofs import porep_id as porep_id
+    from quod.filecoin.registered_proofs import post_proof as post_proof
+    from quod.filecoin.registered_proofs import prover_id as prover_id
+    from quod.filecoin.registered_proofs import seal_proof as seal_proof
+    from quod.filecoin.sectors import SectorShape as SectorShape
+    from quod.filecoin.sectors import sector_shape as sector_shape
+else:
+    __getattr__, __dir__ = lazy_names(__name__)
