@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from quod.filecoin.graph import StackedGraph as StackedGraph
     from quod.filecoin.nodes import comm_r as comm_r
     from quod.filecoin.nodes import replica_id as replica_id
     from quod.filecoin.registered_proofs import ApiVersion as ApiVersion
