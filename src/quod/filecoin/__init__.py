@@ -11,6 +11,11 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from quod.filecoin.challenges import porep_challenges as porep_challenges
+    from quod.filecoin.challenges import update_challenges as update_challenges
+    from quod.filecoin.challenges import window_challenges as window_challenges
+    from quod.filecoin.challenges import winning_challenges as winning_challenges
+    from quod.filecoin.challenges import winning_sector as winning_sector
     from quod.filecoin.graph import StackedGraph as StackedGraph
     from quod.filecoin.nodes import comm_r as comm_r
     from quod.filecoin.nodes import replica_id as replica_id
