@@ -12,12 +12,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from itertools import islice
+from typing import Any
 
 from quod.errors import InputError
+from quod.field.any_field import field_arithmetic
 from quod.field.moduli import BLS12_381_FR
 from quod.frozen import frozen
 from quod.hash.arguments import element, elements
 from quod.hash.grain import grain_numbers
+from quod.kernel.builder.builder import Builder
+from quod.kernel.builder.structure import flatten
+from quod.kernel.ir.value import Value
 from quod.validation import shown
 
 FULL_ROUNDS = 8
@@ -222,3 +227,105 @@ def _full_round(state: Sequence[int], constants: Vector, matrix: Matrix) -> list
 def _fifth_power(value: int) -> int:
     square = value * value % _P
     return square * square * value % _P
+
+
+# --- kernel form
+
+
+def kernel_constants(arity: int, tag: int | None = None) -> list[int]:
+    """Return the constants that `NeptuneHash` reads, for one arity and one domain tag.
+
+    They are the first element of the state (the tag and its constant), the initial constants of the
+    inputs, the constants of each full round, then for each partial round its constant and its
+    sparse matrix, and the columns of the two dense matrices.
+    """
+    parameters = neptune_parameters(arity)
+    tag = merkle_tag(arity) if tag is None else tag
+    constants = [(tag + parameters.initial_constants[0]) % _P, *parameters.initial_constants[1:]]
+    for vector in (*parameters.first_constants, *parameters.last_constants):
+        constants += vector
+    constants += [0] * parameters.width
+    for constant, sparse in zip(
+        parameters.partial_constants, parameters.sparse_matrices, strict=True
+    ):
+        constants += (constant, *sparse.column, *sparse.row)
+    for matrix in (parameters.matrix, parameters.pre_sparse_matrix):
+        constants += [entry for column in zip(*matrix, strict=True) for entry in column]
+    return constants
+
+
+class NeptuneHash:
+    """The hash of `arity` elements in one kernel; each instance hashes its inputs.
+
+    constants: points to `kernel_constants` as elements in stored form.
+    Full rounds loop over the elements of the state in private memory, as 8 rounds with a product
+    for each entry of a matrix would be tens of thousands of instructions.
+    """
+
+    def __init__(self, k: Builder, arity: int, constants: Value) -> None:
+        self._k, self._width, self._constants = k, arity + 1, constants
+        self._partial_rounds = PARTIAL_ROUNDS[arity]
+        self.field: Any = field_arithmetic(k, BLS12_381_FR)
+        limbs, _, self._rebuild = flatten(self.field.bounded(self.field.one()))
+        self._limbs = len(limbs)
+        self._memory = k.private(limbs[0].type, 2 * self._width * self._limbs)
+
+    def __call__(self, inputs: Sequence[Any]) -> Any:
+        """Return the hash of elements."""
+        k, f, width = self._k, self.field, self._width
+        self._store(0, self._constant(0))
+        for index, a in enumerate(inputs, 1):
+            self._store(index, f.bounded(a + self._constant(index)))
+        partial_start = width * (1 + FULL_ROUNDS)
+        matrix_start = partial_start + 2 * width * self._partial_rounds
+        with k.range(0, FULL_ROUNDS) as full:
+            is_last = full.index == HALF_ROUNDS - 1
+            matrix = k.select(is_last, full.index * 0 + width * width, full.index * 0)
+            self._full_round((full.index + 1) * width, matrix + matrix_start)
+            with k.if_(is_last):
+                state = tuple(self._load(index) for index in range(width))
+                with k.range(0, self._partial_rounds, carry=state) as partial:
+                    start = partial_start + 2 * width * partial.index
+                    partial.next(self._partial_round(partial.carried, start))
+                for index, a in enumerate(partial.results):
+                    self._store(index, a)
+        return self._load(1)
+
+    def _full_round(self, constants: Value, matrix: Value) -> None:
+        """Replace the state; its powers are behind it in private memory."""
+        k, f, width = self._k, self.field, self._width
+        with k.range(0, width) as elements:
+            power = self._fifth_power(self._load(elements.index))
+            constant = self._constant(constants + elements.index)
+            self._store(elements.index + width, f.bounded(power + constant))
+        with k.range(0, width) as columns:
+            start = matrix + columns.index * width
+            pairs = [(self._load(width + row), self._constant(start + row)) for row in range(width)]
+            self._store(columns.index, f.bounded(f.sum_of_products(pairs)))
+
+    def _partial_round(self, state: Sequence[Any], start: Value) -> tuple[Any, ...]:
+        f, width = self.field, self._width
+        first = f.bounded(self._fifth_power(state[0]) + self._constant(start))
+        total = f.sum_of_products([
+            (a, self._constant(start + 1 + index)) for index, a in enumerate((first, *state[1:]))
+        ])  # fmt: skip
+        products = f.multiply_many([
+            (first, self._constant(start + width + index)) for index in range(1, width)
+        ])  # fmt: skip
+        others = (f.bounded(a + b) for a, b in zip(state[1:], products, strict=True))
+        return (f.bounded(total), *others)
+
+    def _fifth_power(self, value: Any) -> Any:
+        f = self.field
+        fourth_power = f.bounded(f.square(f.bounded(f.square(value))))
+        return f.bounded(fourth_power * value)
+
+    def _constant(self, index: Any) -> Any:
+        return self.field.bounded(self.field.load(self._constants, index))
+
+    def _store(self, index: Any, a: Any) -> None:
+        self._k.store(self._memory, index * self._limbs, *flatten(a)[0])
+
+    def _load(self, index: Any) -> Any:
+        limbs = self._k.load(self._memory, index * self._limbs, self._limbs)
+        return self._rebuild(limbs)
