@@ -17,8 +17,13 @@ if TYPE_CHECKING:
     from quod.filecoin.challenges import winning_challenges as winning_challenges
     from quod.filecoin.challenges import winning_sector as winning_sector
     from quod.filecoin.graph import StackedGraph as StackedGraph
+    from quod.filecoin.labels import compute_layers as compute_layers
+    from quod.filecoin.labels import label as label
     from quod.filecoin.nodes import comm_r as comm_r
+    from quod.filecoin.nodes import encode as encode
     from quod.filecoin.nodes import replica_id as replica_id
+    from quod.filecoin.poseidon import NodeHasher as NodeHasher
+    from quod.filecoin.records import MerkleProof as MerkleProof
     from quod.filecoin.registered_proofs import ApiVersion as ApiVersion
     from quod.filecoin.registered_proofs import Challenges as Challenges
     from quod.filecoin.registered_proofs import PoRepConfig as PoRepConfig
@@ -30,5 +35,10 @@ if TYPE_CHECKING:
     from quod.filecoin.registered_proofs import seal_proof as seal_proof
     from quod.filecoin.sectors import SectorShape as SectorShape
     from quod.filecoin.sectors import sector_shape as sector_shape
+    from quod.filecoin.trees import MerkleTree as MerkleTree
+    from quod.filecoin.trees import encode_replica as encode_replica
+    from quod.filecoin.trees import tree_c as tree_c
+    from quod.filecoin.trees import tree_d as tree_d
+    from quod.filecoin.trees import tree_r_last as tree_r_last
 else:
     __getattr__, __dir__ = lazy_names(__name__)
