@@ -16,6 +16,13 @@ if TYPE_CHECKING:
     from quod.filecoin.challenges import window_challenges as window_challenges
     from quod.filecoin.challenges import winning_challenges as winning_challenges
     from quod.filecoin.challenges import winning_sector as winning_sector
+    from quod.filecoin.files import CommitFile as CommitFile
+    from quod.filecoin.files import commit_to_bincode as commit_to_bincode
+    from quod.filecoin.files import commit_to_json as commit_to_json
+    from quod.filecoin.files import parse_commit as parse_commit
+    from quod.filecoin.files import parse_post_sector as parse_post_sector
+    from quod.filecoin.files import parse_update_partition as parse_update_partition
+    from quod.filecoin.files import read_commit as read_commit
     from quod.filecoin.graph import StackedGraph as StackedGraph
     from quod.filecoin.labels import compute_layers as compute_layers
     from quod.filecoin.labels import label as label
@@ -23,7 +30,11 @@ if TYPE_CHECKING:
     from quod.filecoin.nodes import encode as encode
     from quod.filecoin.nodes import replica_id as replica_id
     from quod.filecoin.poseidon import NodeHasher as NodeHasher
+    from quod.filecoin.records import CommitOutput as CommitOutput
     from quod.filecoin.records import MerkleProof as MerkleProof
+    from quod.filecoin.records import PoRepProof as PoRepProof
+    from quod.filecoin.records import PoStSectorProof as PoStSectorProof
+    from quod.filecoin.records import UpdatePartitionProof as UpdatePartitionProof
     from quod.filecoin.registered_proofs import ApiVersion as ApiVersion
     from quod.filecoin.registered_proofs import Challenges as Challenges
     from quod.filecoin.registered_proofs import PoRepConfig as PoRepConfig
