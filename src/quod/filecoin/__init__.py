@@ -16,6 +16,9 @@ if TYPE_CHECKING:
     from quod.filecoin.challenges import window_challenges as window_challenges
     from quod.filecoin.challenges import winning_challenges as winning_challenges
     from quod.filecoin.challenges import winning_sector as winning_sector
+    from quod.filecoin.checks import check_commit as check_commit
+    from quod.filecoin.checks import check_post_sector as check_post_sector
+    from quod.filecoin.checks import check_update_partition as check_update_partition
     from quod.filecoin.files import CommitFile as CommitFile
     from quod.filecoin.files import commit_to_bincode as commit_to_bincode
     from quod.filecoin.files import commit_to_json as commit_to_json
