@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from quod.filecoin.nodes import encode as encode
     from quod.filecoin.nodes import replica_id as replica_id
     from quod.filecoin.poseidon import NodeHasher as NodeHasher
+    from quod.filecoin.public_inputs import porep_inputs as porep_inputs
+    from quod.filecoin.public_inputs import post_inputs as post_inputs
+    from quod.filecoin.public_inputs import update_inputs as update_inputs
     from quod.filecoin.records import CommitOutput as CommitOutput
     from quod.filecoin.records import MerkleProof as MerkleProof
     from quod.filecoin.records import PoRepProof as PoRepProof
@@ -47,6 +50,8 @@ if TYPE_CHECKING:
     from quod.filecoin.registered_proofs import post_proof as post_proof
     from quod.filecoin.registered_proofs import prover_id as prover_id
     from quod.filecoin.registered_proofs import seal_proof as seal_proof
+    from quod.filecoin.seal_records import SealRecord as SealRecord
+    from quod.filecoin.seal_records import read_seal_records as read_seal_records
     from quod.filecoin.sectors import SectorShape as SectorShape
     from quod.filecoin.sectors import sector_shape as sector_shape
     from quod.filecoin.trees import MerkleTree as MerkleTree
