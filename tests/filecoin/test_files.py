@@ -24,6 +24,7 @@ from quod.filecoin.files import (
     read_commit,
     update_partition_to_bincode,
 )
+from quod.filecoin.node_arrays import NodeArrays
 from quod.filecoin.nodes import P
 from quod.filecoin.registered_proofs import SEAL_PROOFS
 from quod.filecoin.sectors import sector_shape
@@ -212,3 +213,26 @@ def test_other_documents(text: str) -> None:
     for data in (text.encode(), base64.b64encode(text.encode())):
         with pytest.raises(InputError):
             parse_commit(data, "c1.json")
+
+
+def test_nodes_are_read_from_compact_lists_only() -> None:
+    """Lists that are not 32 bytes, or not written as serde does, are left to the parser."""
+    lists = [[7] * 32, [255, *range(31)], [0] * 31, [0] * 33, [256] * 32, [1000] * 32, [], [[]]]
+    texts = [json.dumps(numbers, separators=(",", ":")) for numbers in lists]
+    node = texts[0]
+    texts += [
+        node.replace("7,", "07,", 1), node.replace("7,", "-7,", 1), node.replace(",", ", ", 1),
+        node.replace("7,", "7.0,", 1), node.replace("7,", ",", 1), node.replace("7,", "25555,", 1),
+        node.replace(",", ",,", 1), node[:-1] + ",]", node[:-1], '"[7,7]"', "[7", "[7,",
+    ]  # fmt: skip
+    for count, text in enumerate(texts):
+        arrays = NodeArrays(text.encode())
+        is_node = count < 2
+        assert (arrays.text != text.encode()) == is_node
+        if is_node:
+            assert arrays.node(json.loads(arrays.text)) == bytes(lists[count])
+    arrays = NodeArrays(f'{{"a":[{node},{texts[1]}],"b":"x"}}'.encode())
+    document = json.loads(arrays.text)
+    assert [arrays.node(text) for text in document["a"]] == [bytes(row) for row in lists[:2]]
+    assert arrays.node(document["b"]) is None
+    assert NodeArrays(b"").text == b""

@@ -25,6 +25,7 @@ MAX_SYNTHETIC_CHALLENGES = 1 << 18
 _POREP = b"filecoin.io|PoRep|1|"
 _SYNTHETIC_NONCE = b"synth-porep\0"
 _INDEX_BYTES = 4
+_MAX_U64 = (1 << 64) - 1
 _UPDATE_DIGEST_BITS = BLS12_381_FR.bits - 1
 
 
@@ -95,6 +96,8 @@ def post_randomness(randomness: bytes) -> bytes:
 
 def leaf_challenge(sector: SectorShape, randomness: bytes, number: int, index: int) -> int:
     """Return the challenged leaf of the challenge `index` of the sector of a number."""
+    number = whole_number("the sector number", number, 0, _MAX_U64)
+    index = whole_number("the index of a challenge", index, 0, _MAX_U64)
     message = number.to_bytes(8, "little") + index.to_bytes(8, "little")
     return _first_word(post_randomness(randomness) + message) % sector.nodes
 
@@ -108,6 +111,7 @@ def window_challenges(
     position: the sector's index among all sectors of the proof, on which versions before 1.2
         depend.
     """
+    position = whole_number("the position of the sector", position, 0, 1 << 32)
     first = 0 if api_version is ApiVersion.V1_2 else position * WINDOW_CHALLENGES
     indices = range(first, first + WINDOW_CHALLENGES)
     return [leaf_challenge(sector, randomness, number, index) for index in indices]
@@ -122,7 +126,7 @@ def winning_challenges(sector: SectorShape, randomness: bytes, number: int) -> l
 def winning_sector(prover_id: bytes, randomness: bytes, count: int) -> int:
     """Return the index of the sector of a WinningPoSt among `count` eligible sectors."""
     prover = exact_bytes("the prover id", prover_id, NODE_BYTES)
-    count = whole_number("the number of eligible sectors", count, 1)
+    count = whole_number("the number of eligible sectors", count, 1, _MAX_U64)
     return _first_word(prover + post_randomness(randomness) + bytes(8)) % count
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from quod.errors import InputError
 from quod.filecoin.graph import DRG_PARENTS, EXPANDER_PARENTS
 from quod.filecoin.labels import LABEL_PARENTS
+from quod.filecoin.node_arrays import NodeArrays
 from quod.filecoin.records import (
     Column,
     ColumnProof,
@@ -47,10 +48,11 @@ from quod.filecoin.schema import (
     Variant,
     Wrapper,
 )
-from quod.filecoin.sectors import BASE_ARITY, SECTORS, SectorShape
+from quod.filecoin.sectors import BASE_ARITY, SECTORS, WINNING_CHALLENGES, SectorShape
 from quod.formats.source import Path, read_small
 from quod.formats.strict_json import JsonKind, json_type_of, parse_json
 from quod.frozen import frozen
+from quod.validation import plain_bytes, whole_number
 
 _MAX_BYTES = 256 << 20
 _OUTPUT = JsonKind("an output of C1", _MAX_BYTES, max_values=1 << 26)
@@ -188,16 +190,18 @@ def read_commit(path: Path) -> CommitFile:
 
 def parse_commit(data: bytes, name: str | None = None) -> CommitFile:
     """Parse an output of C1 as `read_commit` does; `name` is its file in errors."""
+    data = plain_bytes("an output of C1", data)
     # A tag below 256 as u32; JSON has no zero bytes.
     if data[1:4] == bytes(3):
         return CommitFile(parse_commit_bincode(data, name))
-    document = _json(data, name)
+    document, arrays = _json(data, name)
     if not isinstance(document, dict) or "Phase1Out" not in document:
-        return CommitFile(_commit_of(document, Position(name)))
+        return CommitFile(_commit_of(document, Position(name, arrays)))
     position = Position(name)
     with position.inside("Phase1Out"):
         inner = _base64(document["Phase1Out"], position)
-        output = _commit_of(_json(inner, name), position)
+        inner_document, position.arrays = _json(inner, name)
+        output = _commit_of(inner_document, position)
     sector_number = _number(document, "SectorNum", position)
     if _number(document, "SectorSize", position) != output.registered_proof.sector.size:
         with position.inside("SectorSize"):
@@ -207,7 +211,7 @@ def parse_commit(data: bytes, name: str | None = None) -> CommitFile:
 
 def parse_commit_bincode(data: bytes, name: str | None = None) -> CommitOutput:
     """Parse an output of C1 in bincode."""
-    reader = Bincode(data, name)
+    reader = Bincode(plain_bytes("an output of C1", data), name)
     with reader.inside("registered_proof"):
         number = Unsigned(4, len(SEAL_PROOFS)).decode(reader)
     output: CommitOutput = _commit_output(seal_proof(number)).decode(reader)
@@ -251,9 +255,20 @@ def _commit_of(document: object, position: Position) -> CommitOutput:
     return output
 
 
-def _json(data: bytes, name: str | None) -> Any:
+def _json(data: bytes, name: str | None) -> tuple[Any, NodeArrays]:
+    """Return a document and what resolves the references to nodes in it."""
+    arrays = NodeArrays(data)
     try:
-        # `int` itself is converted in C, which takes a tenth of the time of a function.
+        return _parsed_json(arrays.text, name), arrays
+    except InputError:
+        # The original text has the offset of the error.
+        _parsed_json(data, name)
+        raise
+
+
+def _parsed_json(data: bytes, name: str | None) -> Any:
+    try:
+        # `int` itself is called from C; a Python function takes ten times as long.
         return parse_json(data, name or _OUTPUT.what, _OUTPUT, integer=int)
     except InputError:
         raise
@@ -286,6 +301,7 @@ def parse_post_sector(
 
     challenges: 10 in a WindowPoSt, 66 in a WinningPoSt.
     """
+    challenges = whole_number("the number of challenges", challenges, 1, WINNING_CHALLENGES)
     proof: PoStSectorProof = _parsed(_post_sector(sector, challenges), data, name)
     return proof
 
@@ -310,7 +326,7 @@ def update_partition_to_bincode(proof: UpdatePartitionProof, sector: SectorShape
 
 
 def _parsed(schema: Schema, data: bytes, name: str | None) -> Any:
-    reader = Bincode(data, name)
+    reader = Bincode(plain_bytes("a vanilla proof", data), name)
     value = schema.decode(reader)
     reader.end()
     return value

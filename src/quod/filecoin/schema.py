@@ -8,15 +8,17 @@ cannot announce more values than the proof has.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 from quod.errors import InputError
 from quod.field.moduli import BLS12_381_FR
+from quod.filecoin.node_arrays import NodeArrays
 from quod.filecoin.sectors import NODE_BYTES
 from quod.formats.strict_json import json_type_of, shown
-from quod.frozen import frozen
+from quod.frozen import field_names, frozen
 
 _P = BLS12_381_FR.value
 _TOP_BYTE = _P >> 248
@@ -26,8 +28,9 @@ _LENGTH_BYTES, _TAG_BYTES = 8, 4
 class Position:
     """The position of a reader in a document: the names and indices of the fields around it."""
 
-    def __init__(self, name: str | None) -> None:
-        self._name = name
+    def __init__(self, name: str | None, arrays: NodeArrays | None = None) -> None:
+        """arrays: resolves strings that stand for lists of 32 bytes in JSON."""
+        self._name, self.arrays = name, arrays
         self.fields: list[str | int] = []
 
     def error(self, message: str, offset: int | None = None) -> InputError:
@@ -46,7 +49,7 @@ class Position:
         yield
         self.fields.pop()
 
-    def object(self, value: object, keys: Sequence[str]) -> Mapping[str, Any]:
+    def object(self, value: object, keys: Collection[str]) -> Mapping[str, Any]:
         """Return a JSON object with the keys, and with null for keys that begin with _."""
         if not isinstance(value, dict):
             raise self.error(f"must be an object, not {json_type_of(value)}")
@@ -93,6 +96,16 @@ class Schema(ABC):
     @abstractmethod
     def decode(self, reader: Bincode) -> Any:
         """Read a value from bincode."""
+
+    def decode_items(self, reader: Bincode, count: int) -> tuple[Any, ...]:
+        """Read `count` values from bincode."""
+        fields, items = reader.fields, []
+        fields.append(0)
+        for index in range(count):
+            fields[-1] = index
+            items.append(self.decode(reader))
+        fields.pop()
+        return tuple(items)
 
     @abstractmethod
     def encode(self, value: Any, out: bytearray) -> None:
@@ -147,6 +160,10 @@ class Digest(Schema):
         out += value
 
     def parse(self, value: object, position: Position) -> bytes:
+        if isinstance(value, str) and position.arrays is not None:
+            node = position.arrays.node(value)
+            if node is not None:
+                return node
         # bytes() would take true for 1.
         if isinstance(value, list) and len(value) == NODE_BYTES and {*map(type, value)} == {int}:
             try:
@@ -167,6 +184,15 @@ class Node(Digest):
         offset = reader.offset
         return self._checked(reader.take(NODE_BYTES), reader, offset)
 
+    def decode_items(self, reader: Bincode, count: int) -> tuple[bytes, ...]:
+        # Nodes are nearly all of a file's bytes: their last bytes are checked at once.
+        start, stop = reader.offset, reader.offset + NODE_BYTES * count
+        data = reader.data[start:stop]
+        if len(data) < stop - start or max(data[NODE_BYTES - 1 :: NODE_BYTES]) >= _TOP_BYTE:
+            return super().decode_items(reader, count)
+        reader.offset = stop
+        return tuple([data[at : at + NODE_BYTES] for at in range(0, len(data), NODE_BYTES)])
+
     def parse(self, value: object, position: Position) -> bytes:
         return self._checked(super().parse(value, position), position, None)
 
@@ -186,7 +212,7 @@ class Items(Schema):
     def decode(self, reader: Bincode) -> tuple[Any, ...]:
         offset = reader.offset
         self._check_count(reader.unsigned(_LENGTH_BYTES), reader, offset)
-        return tuple([self.of.decode(reader) for _ in self._indices(reader)])
+        return self.of.decode_items(reader, self.count)
 
     def encode(self, value: Sequence[Any], out: bytearray) -> None:
         out += len(value).to_bytes(_LENGTH_BYTES, "little")
@@ -197,7 +223,13 @@ class Items(Schema):
         if not isinstance(value, list):
             raise position.error(f"must be a list, not {json_type_of(value)}")
         self._check_count(len(value), position, None)
-        return tuple([self.of.parse(value[index], position) for index in self._indices(position)])
+        fields, items = position.fields, []
+        fields.append(0)
+        for index, item in enumerate(value):
+            fields[-1] = index
+            items.append(self.of.parse(item, position))
+        fields.pop()
+        return tuple(items)
 
     def unparse(self, value: Sequence[Any]) -> list[object]:
         return [self.of.unparse(item) for item in value]
@@ -205,15 +237,6 @@ class Items(Schema):
     def _check_count(self, count: int, position: Position, offset: int | None) -> None:
         if count != self.count:
             raise position.error(f"must have {self.count} entries, not {count}", offset)
-
-    def _indices(self, position: Position) -> Iterator[int]:
-        """Yield the indices, each of which is named in errors meanwhile."""
-        fields = position.fields
-        fields.append(0)
-        for index in range(self.count):
-            fields[-1] = index
-            yield index
-        fields.pop()
 
 
 @frozen
@@ -228,27 +251,41 @@ class Struct(Schema):
     nulls: tuple[str, ...] = ()
 
     def decode(self, reader: Bincode) -> Any:
-        values = {}
+        values, fields = [], reader.fields
+        fields.append("")
         for name, schema in self.fields.items():
-            with reader.inside(name):
-                values[name] = schema.decode(reader)
-        return self.kind(**values)
+            fields[-1] = name
+            values.append(schema.decode(reader))
+        fields.pop()
+        return self._record(values)
 
     def encode(self, value: Any, out: bytearray) -> None:
         for name, schema in self.fields.items():
             schema.encode(getattr(value, name), out)
 
     def parse(self, value: object, position: Position) -> Any:
-        entries = position.object(value, [*self.fields])
-        values = {}
+        entries = position.object(value, self.fields)
+        values, fields = [], position.fields
+        fields.append("")
         for name, schema in self.fields.items():
-            with position.inside(name):
-                values[name] = schema.parse(entries[name], position)
-        return self.kind(**values)
+            fields[-1] = name
+            values.append(schema.parse(entries[name], position))
+        fields.pop()
+        return self._record(values)
 
     def unparse(self, value: Any) -> dict[str, object]:
         entries = {n: schema.unparse(getattr(value, n)) for n, schema in self.fields.items()}
         return entries | dict.fromkeys(self.nulls)
+
+    def _record(self, values: Sequence[Any]) -> Any:
+        if self._is_in_order:
+            return self.kind(*values)
+        return self.kind(**dict(zip(self.fields, values, strict=True)))
+
+    @cached_property
+    def _is_in_order(self) -> bool:
+        """Whether the fields have the order of the record's, which is then made faster."""
+        return isinstance(self.kind, type) and field_names(self.kind) == (*self.fields,)
 
 
 @frozen

@@ -17,6 +17,7 @@ from quod.filecoin.sectors import sector_shape
 from quod.formats.source import Path, read_small
 from quod.formats.strict_json import JsonKind, json_type_of, parse_json, shown
 from quod.frozen import frozen
+from quod.validation import plain_bytes
 
 PROOF_BYTES = 192
 AGGREGATE_BYTES = {13: 14164, 126: 23092}
@@ -87,7 +88,7 @@ def read_seal_records(path: Path) -> list[SealRecord]:
 def parse_seal_records(data: bytes, name: str | None = None) -> list[SealRecord]:
     """Parse sealed sectors, a JSON object a line; `name` is their file in errors."""
     records = []
-    for number, line in enumerate(data.splitlines(), 1):
+    for number, line in enumerate(plain_bytes("sealed sectors", data).splitlines(), 1):
         if line.strip():
             position = Position(name)
             with position.inside(f"line {number}"):
