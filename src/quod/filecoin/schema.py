@@ -284,7 +284,7 @@ class Struct(Schema):
 
     @cached_property
     def _is_in_order(self) -> bool:
-        """Whether the fields have the order of the record's, which is then made faster."""
+        """True if the fields have the order of the record's, which is then made faster."""
         return isinstance(self.kind, type) and field_names(self.kind) == (*self.fields,)
 
 

@@ -61,7 +61,7 @@ class SealRecord:
 
     @property
     def is_aggregate(self) -> bool:
-        """Whether `proof` is an aggregate."""
+        """True if `proof` is an aggregate."""
         return self.config.challenges is Challenges.NON_INTERACTIVE
 
     @property
