@@ -18,8 +18,8 @@ DIGESTS = {
     5: "840057702eea7652cf97e04306c30fe57174714d90de156a25eddd6075c25b97",
     1: "a76604f2f59f2744c7151653bbb1d8596b6b57d295e6fa6c1f0c41d725b502ce",
     6: "03cd13565ded97c240a5f52e54295ad127bd0461b57904cb3a4d79b097bbecab",
-    2: "b5877d1963793efebc261fd8fde4dd6bc59e6b5c7abf52617a4ee023b8dc173a",
-    7: "3adcc092423aa76d6a7184016893406da44dd974b219a89cd3ece25e4e3018f5",
+    2: "3adcc092423aa76d6a7184016893406da44dd974b219a89cd3ece25e4e3018f5",
+    7: "b5877d1963793efebc261fd8fde4dd6bc59e6b5c7abf52617a4ee023b8dc173a",
 }
 """SHA-256 of all parents by registered seal proof (rust-fil-proofs, parent_cache.json)."""
 
