@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 
 from quod.errors import InputError
-from quod.filecoin.sectors import SECTORS, SectorShape, sector_shape
+from quod.filecoin.sectors import SECTORS, SectorShape
 from quod.frozen import frozen
 from quod.validation import exact_bytes, shown, whole_number
 
@@ -152,13 +152,6 @@ def post_proof(number: int) -> PoStProof:
     """Return the registered PoSt proof of a number; raises InputError for other numbers."""
     highest = len(POST_PROOFS) - 1
     return POST_PROOFS[whole_number("the registered PoSt proof", number, 0, highest)]
-
-
-def porep_config(
-    size: int, porep_id: bytes, api_version: ApiVersion, challenges: Challenges
-) -> PoRepConfig:
-    """Return the parameters of a proof with an arbitrary PoRep id, as tests of upstream have."""
-    return PoRepConfig(sector_shape(size), porep_id, api_version, challenges)
 
 
 def porep_id(number: int, nonce: int = 0) -> bytes:
