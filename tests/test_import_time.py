@@ -24,7 +24,8 @@ EXAMPLE = Path(__file__).parents[1] / "examples" / "membership"
 # Packages that neither a proof nor its verification needs on a CPU whose kernels are in the cache.
 UNUSED = (
     "quod.bench", "quod.ceremony", "quod.commitment", "quod.device.cuda", "quod.device.emulated",
-    "quod.device.export", "quod.device.webgpu", "quod.formats.gguf", "quod.gkr", "quod.inference",
+    "quod.device.export", "quod.device.webgpu", "quod.filecoin", "quod.formats.gguf", "quod.gkr",
+    "quod.inference",
     "quod.groth16.encodings", "quod.groth16.gpu", "quod.groth16.phase2", "quod.kernel.analysis",
     "quod.kernel.interpreter", "quod.kernel.verifier", "quod.layered", "quod.lookup",
     "quod.msm.gpu", "quod.ntt.gpu", "quod.r1cs", "quod.resident", "quod.service", "quod.sumcheck",

@@ -27,6 +27,7 @@ ALGORITHMS = (
     "inference",
     "groth16",
     "zcash",
+    "filecoin",
     "tensor",
 )
 NAMES = re.compile(r"llvm|ptx|wgsl|cuda|webgpu|vulkan|cpu", re.IGNORECASE)

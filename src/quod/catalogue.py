@@ -29,6 +29,7 @@ MODULES = (
     "quod.groth16.kernels",
     "quod.bench.kernels",
     "quod.gkr.kernels",
+    "quod.filecoin.kernels",
     "quod.tensor.kernels",
     "quod.witness.kernels",
 )

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from quod.errors import QuodError
-from tests.boundaries import devices, files, proofs, services, tensors, verifiers
+from tests.boundaries import devices, filecoin, files, proofs, services, tensors, verifiers
 from tests.boundaries.row import WRONG, is_foreign
 
-TABLES = (devices, files, proofs, services, tensors, verifiers)
+TABLES = (devices, filecoin, files, proofs, services, tensors, verifiers)
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,7 @@ from tests.support.selection import runs_all
 PACKAGES = (
     "tests/curve/",
     "tests/field/",
+    "tests/filecoin/",
     "tests/groth16/",
     "tests/msm/",
     "tests/ntt/",
@@ -45,6 +46,7 @@ QUICK = (
     r"tests/field/test_inversion\.py::test_inverse\[webgpu-bls12_381\.fq2?\]",
     r"tests/field/test_operations\.py::test_operations\[webgpu-bn254\.fr\]",
     r"tests/field/test_strategy\.py::test_sums_of_products\[webgpu-3-bn254\.fr\]",
+    r"tests/filecoin/test_trees\.py::test_hashes_on_an_interpreter\[webgpu:portable\]",
     r"tests/gkr/test_gkr\.py::test_gpu_code_agrees_with_the_model\[webgpu:portable\]",
     r"tests/gkr/test_gkr\.py::test_poseidon2_on_gpus_agrees_with_the_model\[webgpu:portable\]",
     r"tests/lookup/test_lookup\.py::test_gpu_code_agrees_with_the_model\[webgpu:portable-1-2-1\]",
@@ -116,6 +118,7 @@ THOROUGH = (
     r"tests/curve/test_operations_gpu\.py::test_edwards\[webgpu:portable\]",
     r"tests/field/test_inversion\.py::test_inverse\[webgpu-bls12_381\.fq2?\]",
     r"tests/field/test_operations\.py::test_operations\[webgpu-bn254\.fr\]",
+    r"tests/filecoin/test_trees\.py::test_hashes_on_an_interpreter\[webgpu:portable\]",
     r"tests/gkr/test_gkr\.py::test_gpu_code_agrees_with_the_model\[webgpu:portable\]",
     r"tests/lookup/test_lookup\.py::test_gpu_code\w+\[webgpu:portable-1-2-1\]",
     r"tests/r1cs/test_resident\.py::test_(rows_are|in_parts)\w*\[webgpu(:portable)?\]",

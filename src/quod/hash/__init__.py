@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from quod.hash.mimc import mimc7_hash as mimc7_hash
     from quod.hash.mimc import mimc_feistel as mimc_feistel
     from quod.hash.mimc import mimc_sponge as mimc_sponge
+    from quod.hash.neptune import neptune_hash as neptune_hash
+    from quod.hash.neptune import neptune_parameters as neptune_parameters
     from quod.hash.pedersen import pedersen_bytes as pedersen_bytes
     from quod.hash.pedersen import pedersen_point as pedersen_point
     from quod.hash.poseidon import poseidon_hash as poseidon_hash

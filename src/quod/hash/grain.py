@@ -14,11 +14,16 @@ _TAPS = (62, 51, 38, 23, 13, 0)
 _DISCARDED_BITS = 160
 
 
-def grain_numbers(p: int, width: int, full_rounds: int, partial_rounds: int) -> Iterator[int]:
-    """Yield integers of p.bit_length() bits, not reduced modulo p, without end."""
+def grain_numbers(
+    p: int, width: int, full_rounds: int, partial_rounds: int, *, sbox: int = 0
+) -> Iterator[int]:
+    """Yield integers of p.bit_length() bits, not reduced modulo p, without end.
+
+    sbox: the code of the S-box in the register's start, 4 bits: 0 for a power; neptune writes 1.
+    """
     bits = p.bit_length()
     parameters = (
-        (1, 2), (0, 4), (bits, 12), (width, 12), (full_rounds, 10), (partial_rounds, 10)
+        (1, 2), (sbox, 4), (bits, 12), (width, 12), (full_rounds, 10), (partial_rounds, 10)
     )  # fmt: skip
     register = "".join(f"{value:0{size}b}" for value, size in parameters) + "1" * 30
     position, length = 0, 1 << 12

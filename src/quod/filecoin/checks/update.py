@@ -1,0 +1,70 @@
+"""The check of the vanilla proof of a partition of a SnapDeals update."""
+
+from __future__ import annotations
+
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError
+from quod.filecoin.challenges import update_challenges
+from quod.filecoin.checks.paths import PathChecker, data_root
+from quod.filecoin.records import UpdatePartitionProof
+from quod.filecoin.sectors import SectorShape
+from quod.filecoin.trees import tree_d
+from quod.filecoin.updates import encode_update, phi, rho
+
+
+def check_update_partition(
+    proof: UpdatePartitionProof, sector: SectorShape, partition: int, comm_r_old: bytes,
+    comm_d_new: bytes, comm_r_new: bytes, *, h: int | None = None,
+    device: AnyDevice | None = None,
+) -> None:  # fmt: skip
+    """Check a partition's paths in both replicas and in the new data, and its encodings.
+
+    h: the number of high bits of a challenge that choose the factor of the data; by default the
+        number that updates use.
+    Raises InputError with the field that is wrong.
+    """
+    shape, checker = sector.update, PathChecker(sector, device)
+    h = shape.default_h if h is None else h
+    challenges = update_challenges(sector, comm_r_new, partition)
+    counts = (len(proof.challenge_proofs), len(proof.apex_leafs))
+    if counts != (shape.challenges, shape.apex_leaves):
+        raise InputError(
+            f"must have {shape.challenges} challenge proofs and {shape.apex_leaves} apex leaves"
+        )
+    first, randomness = proof.challenge_proofs[0], phi(comm_d_new, comm_r_old)
+    roots = {"proof_r_old": first.proof_r_old.root, "proof_r_new": first.proof_r_new.root}
+    for index, (paths, node) in enumerate(zip(proof.challenge_proofs, challenges, strict=True)):
+        field = f"challenge_proofs[{index}]"
+        checker.check_data_path(
+            f"{field}.proof_d_new", paths.proof_d_new, node, comm_d_new, "comm_d_new"
+        )
+        for name, root in roots.items():
+            path = getattr(paths, name)
+            checker.add(f"{field}.{name}", path, node, root, f"that of challenge_proofs[0].{name}")
+        factor = rho(randomness, node >> sector.node_bits - h)
+        expected = encode_update(paths.proof_r_old.leaf, paths.proof_d_new.leaf, factor)
+        if paths.proof_r_new.leaf != expected:
+            raise InputError(
+                "is not the sum of the old node and rho times the data node",
+                section=f"{field}.proof_r_new.leaf",
+            )
+    checker.check()
+    for name, commitment, root in zip(
+        ("comm_r_old", "comm_r_new"), (comm_r_old, comm_r_new), roots.values(), strict=True
+    ):
+        checker.check_pair(name, (proof.comm_c, root), commitment)
+    _check_apex(proof, sector, comm_d_new)
+
+
+def _check_apex(proof: UpdatePartitionProof, sector: SectorShape, comm_d_new: bytes) -> None:
+    """Check that the apex leaves are nodes of TreeD.
+
+    Their tree's root is on the paths of all challenges of the partition, below its index bits.
+    """
+    upper_levels = sector.update.partitions.bit_length() - 1
+    path = proof.challenge_proofs[0].proof_d_new.path
+    node = tree_d(b"".join(proof.apex_leafs)).root
+    if data_root(node, path[len(path) - upper_levels :]) != comm_d_new:
+        raise InputError(
+            "are not the nodes of a level of TreeD below comm_d_new", section="apex_leafs"
+        )

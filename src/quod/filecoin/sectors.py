@@ -1,0 +1,152 @@
+"""Sector sizes with the shapes of their trees and the numbers of challenges and partitions.
+
+The values are those of rust-fil-proofs (filecoin-proofs/src/constants.rs and
+storage-proofs-update/src/constants.rs).
+"""
+
+from __future__ import annotations
+
+from quod.errors import InputError
+from quod.frozen import frozen
+from quod.validation import shown
+
+NODE_BYTES = 32
+BASE_ARITY = 8
+"""The arity of the base trees of TreeC and TreeR."""
+
+WINDOW_CHALLENGES = 10
+"""Challenges of a sector in a WindowPoSt."""
+
+WINNING_CHALLENGES = 66
+"""Challenges of a WinningPoSt; its circuit proves them as 66 sectors with a challenge each."""
+
+_KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
+
+
+@frozen
+class UpdateShape:
+    """The numbers of a SnapDeals proof (EmptySectorUpdate).
+
+    partitions: proofs of a sector.
+    challenges: challenges of a partition.
+    apex_leaves: nodes of TreeD, all on one level, that are the leaves of a partition's apex tree.
+    possible_h: the six numbers of high bits of a challenge from which `h_select` chooses.
+    """
+
+    partitions: int
+    challenges: int
+    apex_leaves: int
+    possible_h: tuple[int, ...]
+
+    @property
+    def default_h(self) -> int:
+        """The number of high bits that sectors are updated with."""
+        return self.possible_h[3]
+
+
+@frozen
+class SectorShape:
+    """A sector size and everything that follows from it.
+
+    size: bytes.
+    sub_arity, top_arity: arities of the two levels of TreeC and TreeR above the base trees; 0 for a
+        level that the trees lack.
+    layers: layers of labels.
+    partitions, challenges: PoRep's partitions, and challenges of each.
+    non_interactive_partitions: partitions of a non-interactive PoRep; its partitions have
+        `challenges` challenges, too.
+    window_sectors: sectors of a partition of WindowPoSt.
+    """
+
+    size: int
+    sub_arity: int
+    top_arity: int
+    layers: int
+    partitions: int
+    challenges: int
+    non_interactive_partitions: int
+    window_sectors: int
+
+    @property
+    def name(self) -> str:
+        """The size as in the names of registered proofs, such as 32GiB."""
+        units = ((_GIB, "GiB"), (_MIB, "MiB"), (_KIB, "KiB"))
+        unit, suffix = next(row for row in units if self.size >= row[0])
+        return f"{self.size // unit}{suffix}"
+
+    @property
+    def nodes(self) -> int:
+        """The number of nodes of a layer, a power of two."""
+        return self.size // NODE_BYTES
+
+    @property
+    def node_bits(self) -> int:
+        """log2 of the number of nodes: the levels of TreeD."""
+        return self.nodes.bit_length() - 1
+
+    @property
+    def base_trees(self) -> int:
+        """The number of base trees of TreeC and of TreeR."""
+        return max(1, self.sub_arity) * max(1, self.top_arity)
+
+    @property
+    def base_levels(self) -> int:
+        """The number of levels of a base tree, without its leaves."""
+        return ((self.nodes // self.base_trees).bit_length() - 1) // 3
+
+    @property
+    def arities(self) -> tuple[int, ...]:
+        """The arity of each level of TreeC and TreeR, from the leaves to the root."""
+        upper_arities = [arity for arity in (self.sub_arity, self.top_arity) if arity]
+        return (*[BASE_ARITY] * self.base_levels, *upper_arities)
+
+    @property
+    def data_arities(self) -> tuple[int, ...]:
+        """The arity of each level of TreeD: 2."""
+        return (2,) * self.node_bits
+
+    @property
+    def update(self) -> UpdateShape:
+        """The numbers of SnapDeals proofs."""
+        size = self.size
+        partitions = 1 if size <= 8 * _KIB else 2 if size <= 32 * _KIB else 16
+        return UpdateShape(
+            partitions=4 if 32 * _KIB < size <= 16 * _MIB else partitions,
+            challenges=10 if size <= 16 * _MIB else 86,
+            apex_leaves=8 if size <= 8 * _KIB else 128,
+            possible_h=(1,) * 6 if size <= 32 * _KIB else (7, 8, 9, 10, 11, 12),
+        )
+
+
+def _small(size: int, sub_arity: int = 0, top_arity: int = 0) -> SectorShape:
+    """Return the shape of a size for tests: at least 2 challenges, or 26 without interaction."""
+    return SectorShape(size, sub_arity, top_arity, 2, 1, 2, 13, 2)
+
+
+SECTORS = {
+    shape.size: shape
+    for shape in (
+        _small(2 * _KIB),
+        _small(4 * _KIB, 2),
+        _small(16 * _KIB, 8),
+        _small(32 * _KIB, 8, 2),
+        _small(8 * _MIB),
+        _small(16 * _MIB, 2),
+        _small(512 * _MIB),
+        _small(1 * _GIB, 2),
+        # At least 176 challenges, or 2,253 without interaction, in partitions of 18.
+        SectorShape(32 * _GIB, 8, 0, 11, 10, 18, 126, 2349),
+        SectorShape(64 * _GIB, 8, 2, 11, 10, 18, 126, 2300),
+    )
+}
+"""Shapes by size in bytes."""
+
+
+def sector_shape(size: int) -> SectorShape:
+    """Return the shape of a sector size in bytes; raises InputError for other sizes."""
+    if type(size) is not int or size not in SECTORS:
+        *others, last = (shape.name for shape in SECTORS.values())
+        raise InputError(
+            f"the sector size must be {', '.join(others)} or {last}, not {shown(size)} bytes"
+        )
+    return SECTORS[size]

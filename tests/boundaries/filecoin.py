@@ -1,0 +1,72 @@
+"""Filecoin's files, identifiers and challenges."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from quod import filecoin
+from quod.filecoin import files, seal_records
+from quod.filecoin.challenges import leaf_challenge
+from quod.hash import neptune_hash
+from tests.boundaries.row import EXAMPLE, Row, row
+
+_NODE = bytes(32)
+
+
+def rows() -> Iterator[tuple[str, Row]]:
+    """Yield the rows of all calls that take foreign values."""
+    yield from _files()
+    yield from _identifiers()
+    yield from _challenges()
+
+
+def _files() -> Iterator[tuple[str, Row]]:
+    sector = filecoin.sector_shape(2048)
+    yield "read_commit", row(filecoin.read_commit, path=EXAMPLE)
+    yield "parse_commit", row(filecoin.parse_commit, data=b"{}")
+    yield "parse_commit_bincode", row(files.parse_commit_bincode, data=b"")
+    yield "parse_post_sector", row(
+        filecoin.parse_post_sector, data=b"", sector=sector, challenges=10
+    )  # fmt: skip
+    yield "parse_update_partition", row(filecoin.parse_update_partition, data=b"", sector=sector)
+    yield "read_seal_records", row(filecoin.read_seal_records, path=EXAMPLE)
+    yield "parse_seal_records", row(seal_records.parse_seal_records, data=b"{}")
+
+
+def _identifiers() -> Iterator[tuple[str, Row]]:
+    yield "sector_shape", row(filecoin.sector_shape, size=2048)
+    yield "seal_proof", row(filecoin.seal_proof, number=1)
+    yield "post_proof", row(filecoin.post_proof, number=1)
+    yield "porep_id", row(filecoin.porep_id, number=1, nonce=0)
+    yield "prover_id", row(filecoin.prover_id, miner=1)
+    yield "replica_id", row(
+        filecoin.replica_id, prover_id=_NODE, sector_number=1, ticket=_NODE, comm_d=_NODE,
+        porep_id=_NODE,
+    )  # fmt: skip
+    yield "comm_r", row(filecoin.comm_r, comm_c=_NODE, comm_r_last=_NODE)
+    yield "encode", row(filecoin.encode, label=_NODE, data=_NODE)
+    yield "neptune_hash", row(neptune_hash, {"tag": "huge"}, inputs=[1, 2], tag=1)
+
+
+def _challenges() -> Iterator[tuple[str, Row]]:
+    sector, config = filecoin.sector_shape(2048), filecoin.seal_proof(5).config()
+    yield "porep_challenges", row(
+        filecoin.porep_challenges, config=config, replica_id=_NODE, comm_r=_NODE, seed=_NODE,
+        partition=0,
+    )  # fmt: skip
+    yield "leaf_challenge", row(
+        leaf_challenge, sector=sector, randomness=_NODE, number=1, index=0
+    )  # fmt: skip
+    yield "window_challenges", row(
+        filecoin.window_challenges, sector=sector, api_version=config.api_version,
+        randomness=_NODE, number=1, position=0,
+    )  # fmt: skip
+    yield "winning_challenges", row(
+        filecoin.winning_challenges, sector=sector, randomness=_NODE, number=1
+    )  # fmt: skip
+    yield "winning_sector", row(
+        filecoin.winning_sector, prover_id=_NODE, randomness=_NODE, count=1
+    )  # fmt: skip
+    yield "update_challenges", row(
+        filecoin.update_challenges, sector=sector, comm_r_new=_NODE, partition=0
+    )  # fmt: skip
