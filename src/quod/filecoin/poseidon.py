@@ -32,7 +32,7 @@ _NODE_WORDS = NODE_BYTES // 4
 class NodeHasher:
     """Poseidon hashes with the tag of Merkle trees.
 
-    device: computes the hashes; None stands for plain Python, about half a millisecond a hash.
+    device: computes the hashes; None stands for plain Python, about a millisecond a hash.
     Nodes are canonical words, uint32 of shape (n, 8).
     """
 

@@ -28,7 +28,7 @@ def check_commit(
 
     miner, sector_number: the replica id is checked if both are given; the output has neither.
     device: computes the Poseidon hashes; None stands for plain Python, in which a sector of 32 GiB
-        takes half a minute.
+        takes a minute.
     Raises InputError with the field that is wrong, such as
     ``vanilla_proofs[0][1].replica_column_proofs.drg_parents[3].inclusion_proof``.
     """
