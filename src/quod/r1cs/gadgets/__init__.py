@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from quod.r1cs.gadgets.blake2s import blake2s_hash as blake2s_hash
+    from quod.r1cs.gadgets.bellman.blake2s import blake2s_hash as blake2s_hash
     from quod.r1cs.gadgets.comparison import assert_at_most as assert_at_most
     from quod.r1cs.gadgets.comparison import assert_bits_at_most as assert_bits_at_most
     from quod.r1cs.gadgets.comparison import assert_less as assert_less
