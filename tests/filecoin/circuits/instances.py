@@ -1,4 +1,4 @@
-"""Small instances of Filecoin's statements in plain integers, as inputs of the circuits.
+"""Small instances of Filecoin's statements, as vanilla proofs and inputs of the circuits.
 
 The parents of challenged nodes are arbitrary: the circuits do not know the graph. The hash in the
 place of SHA-256 is an argument, because its constraints take most of the time.
@@ -13,8 +13,29 @@ from collections.abc import Callable, Sequence
 from quod import r1cs
 from quod.filecoin.circuits.empty_sector_update import EmptySectorUpdateCircuit
 from quod.filecoin.circuits.fallback_post import FallbackPoStCircuit
+from quod.filecoin.circuits.private_inputs import (
+    porep_private_inputs,
+    post_private_inputs,
+    update_private_inputs,
+)
 from quod.filecoin.circuits.stacked import StackedCircuit
+from quod.filecoin.circuits.trees import leaf_count
 from quod.filecoin.nodes import P
+from quod.filecoin.records import (
+    Column,
+    ColumnProof,
+    CommitOutput,
+    LabelingProof,
+    MerkleProof,
+    PathElement,
+    PoRepProof,
+    PoStSectorProof,
+    ReplicaColumnProof,
+    SectorProof,
+    UpdateChallengeProof,
+    UpdatePartitionProof,
+)
+from quod.filecoin.registered_proofs import seal_proof
 from quod.hash import neptune_hash
 from quod.hash.neptune import ARBITRARY_TAG
 from quod.r1cs import gadgets
@@ -22,11 +43,6 @@ from quod.r1cs.inputs import Inputs
 
 Digest = Callable[[bytes], bytes]
 """A hash from a message to 32 bytes."""
-
-Path = list[tuple[int, list[int]]]
-"""The index of a node among its siblings, and the siblings, from the leaf's level up."""
-
-InputLists = dict[str, "int | list[int]"]
 
 
 def sha256(message: bytes) -> bytes:
@@ -83,29 +99,21 @@ class Tree:
             self.levels.append([parent(nodes[start : start + arity]) for start in starts])
         (self.root,) = self.levels[-1]
 
-    def path(self, index: int) -> Path:
-        """The path of a leaf."""
-        path = []
+    def proof(self, index: int) -> MerkleProof:
+        """The Merkle proof of a leaf, with all levels as those of a base tree."""
+        leaf, path = self.levels[0][index], []
         for arity, nodes in zip(self.arities, self.levels, strict=False):
-            siblings = nodes[index - index % arity : index - index % arity + arity]
+            siblings = [as_bytes(node) for node in nodes[index - index % arity :][:arity]]
             index, digit = divmod(index, arity)
-            path.append((digit, siblings[:digit] + siblings[digit + 1 :]))
-        return path
+            del siblings[digit]
+            path.append(PathElement(tuple(siblings), digit))
+        return MerkleProof(as_bytes(self.root), as_bytes(leaf), tuple(path))
 
 
 def data_tree(leaves: Sequence[int], digest: Digest) -> Tree:
     """TreeD."""
     arities = (2,) * (len(leaves).bit_length() - 1)
     return Tree(leaves, arities, lambda pair: element_of(digest(as_bytes(*pair))))
-
-
-def path_inputs(name: str, path: Path) -> InputLists:
-    """The inputs of `root_of_private_path`."""
-    inputs: InputLists = {}
-    for level, (digit, siblings) in enumerate(path):
-        inputs[f"{name}/path[{level}]/index"] = digit
-        inputs[f"{name}/path[{level}]/hashes"] = siblings
-    return inputs
 
 
 def label(digest: Digest, replica_id: int, layer: int, node: int, parents: Sequence[int]) -> int:
@@ -135,42 +143,48 @@ def stacked_instance(circuit: StackedCircuit, digest: Digest) -> tuple[Inputs, l
     replica = [(column[-1] + node) % P for column, node in zip(columns, data, strict=True)]
     tree_r_last = Tree(replica, circuit.arities, neptune_hash)
     comm_r = neptune_hash([tree_c.root, tree_r_last.root])
-    inputs: InputLists = {
-        "replica_id": replica_id, "comm_d": tree_d.root, "comm_r": comm_r,
-        "comm_r_last": tree_r_last.root, "comm_c": tree_c.root,
-    }  # fmt: skip
+
+    def column_proof(node: int) -> ColumnProof:
+        rows = tuple(as_bytes(row) for row in columns[node])
+        return ColumnProof(Column(node, rows), tree_c.proof(node))
+
+    proofs = []
     public = [replica_id, tree_d.root, comm_r]
-    for index, node in enumerate(challenged):
-        name = f"challenges[{index}]"
-        inputs |= {f"{name}/comm_d_proofs/leaf": data[node], f"{name}/node": node}
-        inputs |= path_inputs(f"{name}/comm_d_proofs", tree_d.path(node))
-        inputs |= path_inputs(f"{name}/comm_r_last_proof", tree_r_last.path(node))
-        inputs |= path_inputs(f"{name}/c_x/inclusion_proof", tree_c.path(node))
-        for position, parent in enumerate(parents[node]):
-            kind = f"drg_parents[{position}]" if position < 6 else f"exp_parents[{position - 6}]"
-            inputs[f"{name}/{kind}/column"] = columns[parent]
-            inputs |= path_inputs(f"{name}/{kind}/inclusion_proof", tree_c.path(parent))
+    for node in challenged:
+        parent_proofs = tuple(column_proof(parent) for parent in parents[node])
+        column_proofs = ReplicaColumnProof(column_proof(node), parent_proofs[:6], parent_proofs[6:])
+        # The circuit computes labels from the columns of the parents.
+        no_labels = LabelingProof((), layers, node)
+        proofs.append(
+            PoRepProof(tree_d.proof(node), tree_r_last.proof(node), column_proofs, (), no_labels)
+        )
         public += [node, *parents[node], node, node, node]
-    return inputs, public
+    output = CommitOutput(
+        seal_proof(5), (tuple(proofs),), as_bytes(comm_r), as_bytes(tree_d.root),
+        as_bytes(replica_id), bytes(32), bytes(32),
+    )  # fmt: skip
+    return porep_private_inputs(output, 0), public
 
 
-def post_instance(circuit: FallbackPoStCircuit, leaves: int) -> tuple[Inputs, list[int]]:
-    """Inputs of random replicas, and the public values."""
-    chance, inputs, public = random.Random(2), InputLists(), list[int]()
-    for index in range(circuit.sectors):
+def post_instance(
+    circuit: FallbackPoStCircuit, sectors: int, challenges: int
+) -> tuple[Inputs, list[int]]:
+    """Inputs of random replicas, and the public values without those of repeated sectors.
+
+    challenges: the number of challenges of a replica.
+    """
+    chance, leaves, proofs, public = random.Random(2), leaf_count(circuit.arities), [], []
+    for index in range(sectors):
         tree = Tree([chance.randrange(P) for _ in range(leaves)], circuit.arities, neptune_hash)
-        comm_c, name = chance.randrange(P), f"sectors[{index}]"
+        comm_c = chance.randrange(P)
         comm_r = neptune_hash([comm_c, tree.root])
-        inputs |= {f"{name}/comm_r_last": tree.root, f"{name}/comm_c": comm_c}
-        inputs[f"{name}/comm_r"] = comm_r
-        public.append(comm_r)
-        for number in range(circuit.challenges):
-            challenge = chance.randrange(leaves)
-            proof = f"{name}/inclusion_proofs[{number}]"
-            inputs[f"{proof}/leaf"] = tree.levels[0][challenge]
-            inputs |= path_inputs(proof, tree.path(challenge))
-            public.append(challenge)
-    return inputs, public
+        nodes = [chance.randrange(leaves) for _ in range(challenges)]
+        paths = tuple(tree.proof(node) for node in nodes)
+        sector = SectorProof(paths, as_bytes(comm_c), as_bytes(tree.root))
+        proofs.append(PoStSectorProof(index, as_bytes(comm_r), (sector,)))
+        for start in range(0, challenges, circuit.challenges):
+            public += [comm_r, *nodes[start : start + circuit.challenges]]
+    return post_private_inputs(circuit, proofs), public
 
 
 def update_instance(
@@ -198,27 +212,21 @@ def update_instance(
     k_and_h_select = partition | (1 << choice) << circuit.partition_bits
     apex_level = circuit.challenge_bits - (shape.apex_leaves.bit_length() - 1)
     first = partition * shape.apex_leaves
-    inputs: InputLists = {
-        "k_and_h_select": k_and_h_select, "comm_r_old": comm_r_old, "comm_d_new": tree_d.root,
-        "comm_r_new": comm_r_new, "comm_c": comm_c, "root_r_old": tree_r_old.root,
-        "root_r_new": tree_r_new.root,
-        "apex_leafs": tree_d.levels[apex_level][first : first + shape.apex_leaves],
-    }  # fmt: skip
-    path = tree_d.path(partition << circuit.challenge_bits)
-    for level, (_, siblings) in enumerate(path[circuit.challenge_bits :]):
-        inputs[f"partition_path[{level}]/hashes"] = siblings
-    for index, node in enumerate(update_challenges(circuit, partition, comm_r_new)):
-        name = f"challenge_proofs[{index}]"
-        inputs |= {f"{name}/proof_r_old/leaf": old[node], f"{name}/proof_d_new/leaf": data[node]}
-        paths = {
-            "proof_r_old": tree_r_old.path(node),
-            "proof_r_new": tree_r_new.path(node),
-            "proof_d_new": tree_d.path(node)[:apex_level],
-        }
-        for kind, levels in paths.items():
-            for level, (_, siblings) in enumerate(levels):
-                inputs[f"{name}/{kind}/path[{level}]/hashes"] = siblings
-    return inputs, [k_and_h_select, comm_r_old, tree_d.root, comm_r_new]
+    apex_leaves = tree_d.levels[apex_level][first : first + shape.apex_leaves]
+    proof = UpdatePartitionProof(
+        as_bytes(comm_c),
+        tuple(as_bytes(leaf) for leaf in apex_leaves),
+        tuple(
+            UpdateChallengeProof(tree_r_old.proof(node), tree_d.proof(node), tree_r_new.proof(node))
+            for node in update_challenges(circuit, partition, comm_r_new)
+        ),
+    )
+    public = [k_and_h_select, comm_r_old, tree_d.root, comm_r_new]
+    comm_r_old_bytes, comm_d_new, comm_r_new_bytes = (as_bytes(value) for value in public[1:])
+    inputs = update_private_inputs(
+        circuit, proof, k_and_h_select, comm_r_old_bytes, comm_d_new, comm_r_new_bytes
+    )
+    return inputs, public
 
 
 def update_challenges(

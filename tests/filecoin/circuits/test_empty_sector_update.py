@@ -10,10 +10,13 @@ from quod import r1cs
 from quod.filecoin import sector_shape
 from quod.filecoin.circuits import elements
 from quod.filecoin.circuits.empty_sector_update import EmptySectorUpdateCircuit
+from quod.filecoin.circuits.private_inputs import update_private_inputs
 from quod.filecoin.sectors import UpdateShape
+from quod.filecoin.updates import partition_and_h
 from quod.testing import assert_fails
 from tests.filecoin.circuits.instances import fold, fold_gadget, sha256, update_instance
 from tests.filecoin.circuits.row_counts import Counts, count, counts_of
+from tests.filecoin.sealed import update_partition
 from tests.support.thorough import one_and_others
 
 CURVE = "bls12_381"
@@ -75,7 +78,10 @@ def test_an_update_with_sha256_satisfies_the_circuit() -> None:
 
 @pytest.mark.thorough
 def test_constraints_of_2_kib() -> None:
-    circuit = r1cs.trace(EmptySectorUpdateCircuit.of(sector_shape(2 * KIB)), CURVE)
+    """The counts and digest of a model; an update of a sealed sector satisfies the circuit."""
+    sector = sector_shape(2 * KIB)
+    function = EmptySectorUpdateCircuit.of(sector)
+    circuit = r1cs.trace(function, CURVE)
     assert circuit.public + 1 == 5
     # A model counts one coefficient of A more, which is 0.
     assert counts_of(circuit) == Counts(
@@ -86,6 +92,14 @@ def test_constraints_of_2_kib() -> None:
     )
     rows = circuit.profile().within
     assert (rows["digests[0]"], rows["apex"]) == (568, 7 * SHA_NODE_ROWS + 1)
+    proof, comm_r_old, comm_d_new, comm_r_new = update_partition()
+    choice = partition_and_h(sector, 0)
+    values = circuit.values(
+        update_private_inputs(function, proof, choice, comm_r_old, comm_d_new, comm_r_new)
+    )
+    assert not circuit.check(values)
+    commitments = (comm_r_old, comm_d_new, comm_r_new)
+    assert values[1:5] == [choice, *(int.from_bytes(value, "little") for value in commitments)]
 
 
 def update_counts(arities: tuple[int, ...], shape: UpdateShape) -> tuple[Counts, dict[str, Counts]]:

@@ -24,7 +24,7 @@ def circuit() -> r1cs.Circuit:
 
 
 def test_replicas_satisfy_the_circuit() -> None:
-    inputs, public = post_instance(POST, 32)
+    inputs, public = post_instance(POST, 2, 2)
     values = circuit().values(inputs)
     assert not circuit().check(values)
     assert values[1 : 1 + circuit().public] == public
@@ -43,7 +43,7 @@ def test_replicas_satisfy_the_circuit() -> None:
 )
 def test_a_changed_input_fails(name: str, namespace: str) -> None:
     """The failing constraint names the sector and the challenge."""
-    inputs, _ = post_instance(POST, 32)
+    inputs, _ = post_instance(POST, 2, 2)
     value = inputs[name]
     changed = [value[0] ^ 1, *value[1:]] if isinstance(value, list) else int(str(value)) ^ 1
     assert_fails(circuit(), {**inputs, name: changed}, namespace)

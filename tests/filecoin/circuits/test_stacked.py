@@ -10,11 +10,13 @@ from quod import r1cs
 from quod.filecoin import sector_shape
 from quod.filecoin.circuits import elements
 from quod.filecoin.circuits.elements import hash_to_element
+from quod.filecoin.circuits.private_inputs import porep_private_inputs
 from quod.filecoin.circuits.stacked import StackedCircuit, label_message
 from quod.filecoin.sectors import SECTORS
 from quod.testing import assert_fails
 from tests.filecoin.circuits.instances import fold, fold_gadget, sha256, stacked_instance
 from tests.filecoin.circuits.row_counts import Counts, count, counts_of
+from tests.filecoin.sealed import commit_output
 from tests.support.thorough import one_and_others
 
 CURVE = "bls12_381"
@@ -109,7 +111,8 @@ CASES = {
 }  # fmt: skip
 """Circuits with their inputs, counts (in the order of `Counts`) and digest.
 
-The rows and inputs of the first four are asserted upstream; the rest is that of a model.
+The rows and inputs of the first four are asserted upstream; the other figures are of a model. A
+sealed sector satisfies the last circuit.
 """
 
 
@@ -122,6 +125,12 @@ def test_constraints(case: str) -> None:
     assert counts_of(circuit).numbers == counts
     if digest is not None:
         assert circuit.circuit_hash() == digest
+    if case == "PoRep 2 KiB":
+        output = commit_output()
+        values = circuit.values(porep_private_inputs(output, 0))
+        assert not circuit.check(values)
+        challenges = [proof.comm_d_proofs.leaf_index for proof in output.vanilla_proofs[0]]
+        assert [values[4], values[4 + 18]] == challenges
 
 
 @pytest.mark.thorough

@@ -33,6 +33,8 @@ from quod.filecoin.circuits.trees import (
     tree_d_node,
     tree_r_node,
 )
+from quod.filecoin.graph import DRG_PARENTS, EXPANDER_PARENTS
+from quod.filecoin.labels import LABEL_PARENTS
 from quod.filecoin.sectors import SectorShape
 from quod.frozen import frozen
 from quod.r1cs.gadgets.bellman.packing import publish_packed
@@ -40,11 +42,6 @@ from quod.r1cs.gadgets.neptune import neptune_hash
 from quod.r1cs.names import name_here
 from quod.r1cs.signal import Signal
 from quod.r1cs.system import ConstraintSystem, Operand
-
-DRG_PARENTS = 6
-EXPANDER_PARENTS = 8
-LABEL_PARENTS = 37
-"""Labels of parents in the message of a label; the parents are repeated in order."""
 
 _LAYER_BITS = 32
 _NODE_BITS = 64
