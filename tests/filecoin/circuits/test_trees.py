@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 
 from quod import r1cs
-from quod.errors import InputError
-from quod.filecoin.circuits.stacked import StackedCircuit
+from quod.errors import InputError, MismatchError
+from quod.filecoin.circuits import EmptySectorUpdateCircuit, FallbackPoStCircuit, StackedCircuit
 from quod.filecoin.circuits.trees import leaf_count, tree_d_node, tree_r_node
+from quod.filecoin.sectors import UpdateShape
 from quod.r1cs.gadgets.bellman import publish_packed
 from quod.r1cs.gadgets.inclusion import HashChildren, root_of_private_path
 from tests.filecoin.circuits.instances import as_bytes, element_of, sha256
@@ -98,5 +101,31 @@ def test_arities_of_a_tree() -> None:
     for arities in ((), (8, 3), (16,)):
         with pytest.raises(InputError, match="must be 2, 4 or 8 at each level"):
             leaf_count(arities)
-    with pytest.raises(InputError, match="must be 2, 4 or 8 at each level"):
-        r1cs.trace(StackedCircuit((3,), 2, 1), CURVE)
+
+
+@pytest.mark.parametrize(
+    ("circuit", "message"),
+    [
+        (lambda: StackedCircuit((3,), 2, 1), "must be 2, 4 or 8 at each level"),
+        (lambda: StackedCircuit((8,), 3, 1), "a column of 3 labels cannot be hashed"),
+        (lambda: StackedCircuit((8,), 2, 0), "the number of challenges"),
+        (lambda: FallbackPoStCircuit((8,), 0, 1), "the number of sectors"),
+        (lambda: FallbackPoStCircuit((8,), 1, -1), "the number of challenges"),
+        (lambda: update(3, 2, 1), "the number of partitions must be a power of two, not 3"),
+        (lambda: update(1, 0, 1), "the number of apex leaves"),
+        (lambda: update(2, 4, 1), "must be fewer than the 8 nodes"),
+        (lambda: update(2, 2, 4), "a value of h"),
+    ],
+)
+def test_numbers_that_no_circuit_has(circuit: Callable[[], object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        circuit()
+
+
+def update(partitions: int, apex_leaves: int, h: int) -> EmptySectorUpdateCircuit:
+    return EmptySectorUpdateCircuit((8,), UpdateShape(partitions, 1, apex_leaves, (h,)))
+
+
+def test_another_field() -> None:
+    with pytest.raises(MismatchError, match="this gadget is over bls12_381.fr"):
+        r1cs.trace(FallbackPoStCircuit((8,), 1, 1), "bn254")

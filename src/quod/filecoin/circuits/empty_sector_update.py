@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from quod.errors import InputError
 from quod.filecoin.circuits.elements import public_element
 from quod.filecoin.circuits.trees import Arities, leaf_count, tree_d_node, tree_r_node
 from quod.filecoin.sectors import SectorShape, UpdateShape
@@ -31,6 +32,7 @@ from quod.r1cs.gadgets.neptune import neptune_hash
 from quod.r1cs.names import name_here
 from quod.r1cs.signal import Signal
 from quod.r1cs.system import ConstraintSystem
+from quod.validation import whole_number
 
 _DIGEST_BITS = 254
 """Bits of a digest from which challenges are cut."""
@@ -45,10 +47,26 @@ class EmptySectorUpdateCircuit:
 
     Public wires are k + h_select * partitions, where bit i of h_select chooses shape.possible_h[i],
     and comm_r_old, comm_d_new and comm_r_new.
+    Raises InputError for numbers that no circuit has.
     """
 
     arities: Arities
     shape: UpdateShape
+
+    def __post_init__(self) -> None:
+        nodes, shape = leaf_count(self.arities), self.shape
+        whole_number("the number of challenges", shape.challenges, 1)
+        for name, count in (("partitions", shape.partitions), ("apex leaves", shape.apex_leaves)):
+            count = whole_number(f"the number of {name}", count, 1)
+            if count & count - 1:
+                raise InputError(f"the number of {name} must be a power of two, not {count}")
+        if shape.partitions * shape.apex_leaves >= nodes:
+            raise InputError(
+                f"{shape.partitions} partitions of {shape.apex_leaves} apex leaves must be fewer "
+                f"than the {nodes} nodes of a sector"
+            )
+        for h in shape.possible_h:
+            whole_number("a value of h", h, 0, nodes.bit_length() - 1)
 
     @classmethod
     def of(cls, sector: SectorShape) -> EmptySectorUpdateCircuit:

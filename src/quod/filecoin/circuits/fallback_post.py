@@ -12,12 +12,13 @@ The constraints are those of `FallbackPoStCircuit` of rust-fil-proofs,
 from __future__ import annotations
 
 from quod.filecoin.circuits.elements import public_element
-from quod.filecoin.circuits.trees import Arities, prove_inclusion, tree_r_node
+from quod.filecoin.circuits.trees import Arities, leaf_count, prove_inclusion, tree_r_node
 from quod.filecoin.sectors import WINDOW_CHALLENGES, WINNING_CHALLENGES, SectorShape
 from quod.frozen import frozen
 from quod.r1cs.gadgets.neptune import neptune_hash
 from quod.r1cs.names import name_here
 from quod.r1cs.system import ConstraintSystem
+from quod.validation import whole_number
 
 
 @frozen
@@ -30,11 +31,17 @@ class FallbackPoStCircuit:
     challenges: the number of challenges for each sector: 10 in WindowPoSt, 1 in WinningPoSt.
 
     Public wires are, for each sector, comm_r and the challenges.
+    Raises InputError for numbers that no circuit has.
     """
 
     arities: Arities
     sectors: int
     challenges: int
+
+    def __post_init__(self) -> None:
+        leaf_count(self.arities)
+        whole_number("the number of sectors", self.sectors, 1)
+        whole_number("the number of challenges", self.challenges, 1)
 
     @classmethod
     def window(cls, sector: SectorShape) -> FallbackPoStCircuit:

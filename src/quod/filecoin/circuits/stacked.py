@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import cycle, islice
 
+from quod.errors import InputError
 from quod.filecoin.circuits.elements import (
     hash_to_element,
     message_bits,
@@ -37,11 +38,13 @@ from quod.filecoin.graph import DRG_PARENTS, EXPANDER_PARENTS
 from quod.filecoin.labels import LABEL_PARENTS
 from quod.filecoin.sectors import SectorShape
 from quod.frozen import frozen
+from quod.hash.neptune import PARTIAL_ROUNDS
 from quod.r1cs.gadgets.bellman.packing import publish_packed
 from quod.r1cs.gadgets.neptune import neptune_hash
 from quod.r1cs.names import name_here
 from quod.r1cs.signal import Signal
 from quod.r1cs.system import ConstraintSystem, Operand
+from quod.validation import shown, whole_number
 
 _LAYER_BITS = 32
 _NODE_BITS = 64
@@ -63,11 +66,21 @@ class StackedCircuit:
     Public wires are replica_id, comm_d and comm_r; then for each challenge the index of the data in
     TreeD, the indices of the 6 and 8 parents, and the challenged node three times: as the node of
     its labels, in TreeRLast and in TreeC.
+    Raises InputError for numbers that no circuit has.
     """
 
     arities: Arities
     layers: int
     challenges: int
+
+    def __post_init__(self) -> None:
+        leaf_count(self.arities)
+        whole_number("the number of challenges", self.challenges, 1)
+        if self.layers not in PARTIAL_ROUNDS:
+            raise InputError(
+                f"a column of {shown(self.layers)} labels cannot be hashed; Poseidon has the "
+                f"arities {', '.join(map(str, PARTIAL_ROUNDS))}"
+            )
 
     @classmethod
     def of(cls, sector: SectorShape) -> StackedCircuit:
