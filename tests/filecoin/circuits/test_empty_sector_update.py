@@ -11,6 +11,7 @@ from quod.filecoin import sector_shape
 from quod.filecoin.circuits import elements
 from quod.filecoin.circuits.empty_sector_update import EmptySectorUpdateCircuit
 from quod.filecoin.circuits.private_inputs import update_private_inputs
+from quod.filecoin.public_inputs import update_inputs
 from quod.filecoin.sectors import UpdateShape
 from quod.filecoin.updates import partition_and_h
 from quod.testing import assert_fails
@@ -98,8 +99,7 @@ def test_constraints_of_2_kib() -> None:
         update_private_inputs(function, proof, choice, comm_r_old, comm_d_new, comm_r_new)
     )
     assert not circuit.check(values)
-    commitments = (comm_r_old, comm_d_new, comm_r_new)
-    assert values[1:5] == [choice, *(int.from_bytes(value, "little") for value in commitments)]
+    assert values[1:5] == update_inputs(sector, 0, comm_r_old, comm_d_new, comm_r_new)
 
 
 def update_counts(arities: tuple[int, ...], shape: UpdateShape) -> tuple[Counts, dict[str, Counts]]:

@@ -20,6 +20,7 @@ from quod.filecoin.circuits.private_inputs import (
     update_private_inputs,
 )
 from quod.filecoin.files import parse_commit, parse_post_sector
+from quod.filecoin.public_inputs import porep_inputs, post_inputs
 from quod.filecoin.records import (
     CommitOutput,
     MerkleProof,
@@ -90,7 +91,12 @@ def test_sealed_sectors_prove_spacetime() -> None:
         proof = post_sector(66 if circuit.challenges == 1 else circuit.challenges)
         values = traced.values(post_private_inputs(circuit, [proof]))
         assert not traced.check(values)
-        assert values[1] == int.from_bytes(proof.comm_r, "little")
+        paths = proof.vanilla_proof[0].inclusion_proofs
+        nodes = [path.leaf_index for path in paths]
+        starts = range(0, len(nodes), circuit.challenges)
+        sectors = [(proof.comm_r, nodes[start : start + circuit.challenges]) for start in starts]
+        public = values[1 : 1 + traced.public]
+        assert public == post_inputs(sectors, circuit.sectors)
 
 
 @pytest.mark.fixtures
@@ -124,12 +130,7 @@ def test_a_real_replica(shared_fixtures: Path) -> None:
     assert (traced.constraints, traced.wires - 1 - traced.public) == (1_922_750, 1_921_510)
     values = traced.values(porep_private_inputs(first, 0))
     assert not traced.check(values)
-    columns = proofs[0].replica_column_proofs
-    node = columns.c_x.column.index
-    parents = [proof.column.index for proof in (*columns.drg_parents, *columns.exp_parents)]
+    config, node = output.registered_proof.config(), proofs[0].comm_d_proofs.leaf_index
+    commitments = (output.replica_id, output.comm_d, output.comm_r)
     public = values[1 : 1 + traced.public]
-    assert public[:3] == [
-        int.from_bytes(value, "little")
-        for value in (output.replica_id, output.comm_d, output.comm_r)
-    ]
-    assert public[3:] == [node, *parents, node, node, node]
+    assert public == porep_inputs(config, *commitments, [node])

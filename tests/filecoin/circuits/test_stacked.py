@@ -12,6 +12,7 @@ from quod.filecoin.circuits import elements
 from quod.filecoin.circuits.elements import hash_to_element
 from quod.filecoin.circuits.private_inputs import porep_private_inputs
 from quod.filecoin.circuits.stacked import StackedCircuit, label_message
+from quod.filecoin.public_inputs import porep_inputs
 from quod.filecoin.sectors import SECTORS
 from quod.testing import assert_fails
 from tests.filecoin.circuits.instances import fold, fold_gadget, sha256, stacked_instance
@@ -130,7 +131,9 @@ def test_constraints(case: str) -> None:
         values = circuit.values(porep_private_inputs(output, 0))
         assert not circuit.check(values)
         challenges = [proof.comm_d_proofs.leaf_index for proof in output.vanilla_proofs[0]]
-        assert [values[4], values[4 + 18]] == challenges
+        config = output.registered_proof.config()
+        commitments = (output.replica_id, output.comm_d, output.comm_r)
+        assert values[1:40] == porep_inputs(config, *commitments, challenges)
 
 
 @pytest.mark.thorough

@@ -127,5 +127,5 @@ def update(partitions: int, apex_leaves: int, h: int) -> EmptySectorUpdateCircui
 
 
 def test_another_field() -> None:
-    with pytest.raises(MismatchError, match="this gadget is over bls12_381.fr"):
+    with pytest.raises(MismatchError, match="this gadget is over bls12_381"):
         r1cs.trace(FallbackPoStCircuit((8,), 1, 1), "bn254")
