@@ -78,6 +78,7 @@ def test_an_update_with_sha256_satisfies_the_circuit() -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(3600)
 def test_constraints_of_2_kib() -> None:
     """The counts and digest of a model; an update of a sealed sector satisfies the circuit."""
     sector = sector_shape(2 * KIB)
@@ -115,6 +116,7 @@ def update_counts(arities: tuple[int, ...], shape: UpdateShape) -> tuple[Counts,
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     ("arities", "shape", "rows"),
     [
@@ -130,6 +132,7 @@ def test_rows_of_small_sectors(arities: tuple[int, ...], shape: UpdateShape, row
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(3600)
 def test_constraints_of_32_gib() -> None:
     sector = sector_shape(32 * GIB)
     total, parts = update_counts(sector.arities, sector.update)

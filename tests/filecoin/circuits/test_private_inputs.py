@@ -115,6 +115,7 @@ def test_a_real_proof_of_spacetime(shared_fixtures: Path) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(3600)
 @pytest.mark.fixtures
 def test_a_real_replica(shared_fixtures: Path) -> None:
     """The first challenge of an output of C1 of 8 MiB satisfies the circuit of one challenge."""

@@ -118,6 +118,7 @@ sealed sector satisfies the last circuit.
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(3600)
 @pytest.mark.parametrize("case", CASES)
 def test_constraints(case: str) -> None:
     function, inputs, counts, digest = CASES[case]
@@ -137,6 +138,7 @@ def test_constraints(case: str) -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(3600)
 def test_porep_of_32_gib() -> None:
     """One challenge, counted and multiplied, gives the figures that cuzk records.
 
