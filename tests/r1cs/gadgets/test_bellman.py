@@ -107,8 +107,10 @@ def test_a_changed_value_of_sha256() -> None:
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(1800)
 def test_sha256_is_unique() -> None:
-    assert_deterministic(hashed(1), seconds=500)
+    """Blocks of variable bits, and of padding; a message of few variable bits stays unknown."""
+    assert_deterministic(hashed(64), seconds=900)
 
 
 def test_sums_in_shared_constraints_are_unique() -> None:
