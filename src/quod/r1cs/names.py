@@ -17,6 +17,19 @@ def path_name(system: ConstraintSystem, number: int) -> str:
     return "/".join(reversed(names))
 
 
+def name_here(system: ConstraintSystem, name: str) -> str:
+    """Return the name of an input within the current namespace, as in ``path[0]/index``.
+
+    Names of inputs are unique in a circuit, so an input of a repeated gadget has such a name.
+    """
+    return _joined(path_name(system, system.path), name)
+
+
+def _joined(path: str, name: str) -> str:
+    """Return a name within a namespace; a name from `name_here` already begins with its path."""
+    return name if not path or name.startswith(f"{path}/") else f"{path}/{name}"
+
+
 def wire_name(system: ConstraintSystem, wire: int) -> str:
     """Return a wire's name for messages: its namespace, and its name or number."""
     if wire == ONE:
@@ -25,7 +38,7 @@ def wire_name(system: ConstraintSystem, wire: int) -> str:
         return system.public_names[-wire - 1]
     path = path_name(system, system.wire_paths[wire - 1])
     name = system.wire_names.get(wire, f"wire {wire}")
-    return f"{path}/{name}" if path else name
+    return _joined(path, name)
 
 
 def symbols(system: ConstraintSystem) -> str:
@@ -39,12 +52,14 @@ def symbols(system: ConstraintSystem) -> str:
         f"{index},{index},0,main.{_plain(name)}"
         for index, name in enumerate(system.public_names, start=1)
     ]
+    paths: dict[int, str] = {}
     components: dict[int, str] = {}
     for wire, path in enumerate(system.wire_paths, start=1):
         if path not in components:
-            parts = path_name(system, path).split("/")
+            paths[path] = path_name(system, path)
+            parts = paths[path].split("/")
             components[path] = ".".join(["main", *map(_plain, filter(None, parts))])
-        name = _plain(system.wire_names.get(wire, "w"))
+        name = _plain(system.wire_names.get(wire, "w").removeprefix(f"{paths[path]}/"))
         index = public + wire
         lines.append(f"{index},{index},{path},{components[path]}.{name}_{wire}")
     return "".join(f"{line}\n" for line in lines)

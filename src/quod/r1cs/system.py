@@ -156,12 +156,8 @@ class ConstraintSystem:
 
     def output(self, name: str, signal: Operand) -> Signal:
         """Add a public wire that is constrained to equal a signal, and return it."""
-        self._check_name(name)
         value = self._operand(signal)
-        if self.outputs != len(self.public_names):
-            self.outputs_first = False
-        self.outputs += 1
-        wire = self._new_public(name)
+        wire = self._new_output(name)
         out = self._signal(wire)
         self._row(out, self.one, value)
         self._ranges.follow(out, self.one, value)
@@ -294,6 +290,13 @@ class ConstraintSystem:
         self.unknown[wire] = caller(sys._getframe(1))
         return self._signal(wire)
 
+    def public_wire(self, name: str) -> Signal:
+        """Create a public wire whose value a constraint determines; see `wire`."""
+        wire = self._new_output(name)
+        self.wire_names[wire] = name
+        self.unknown[wire] = caller(sys._getframe(1))
+        return self._signal(wire)
+
     def hint_bit(self, signal: Operand, position: int) -> Signal:
         """Return a new, unconstrained wire: bit `position` of a signal's residue in [0, prime)."""
         value = self._operand(signal)
@@ -416,6 +419,14 @@ class ConstraintSystem:
     def _new_public(self, name: str) -> int:
         self.public_names.append(name)
         return -len(self.public_names)
+
+    def _new_output(self, name: str) -> int:
+        """Add a public wire that the circuit computes; return its number."""
+        self._check_name(name)
+        if self.outputs != len(self.public_names):
+            self.outputs_first = False
+        self.outputs += 1
+        return self._new_public(name)
 
     def _input_length(self, name: str, count: int | None) -> int:
         self._check_name(name)

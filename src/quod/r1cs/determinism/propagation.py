@@ -20,7 +20,7 @@ from quod.r1cs.determinism.arithmetic import (
     narrowed,
     quadratic_roots,
 )
-from quod.r1cs.determinism.cases import MAX_CASE_WIRES, MAX_CASES, case_values, hull
+from quod.r1cs.determinism.cases import MAX_CASE_WIRES, case_range, hull
 from quod.r1cs.determinism.index_queue import IndexQueue
 from quod.r1cs.determinism.normal_form import Affine, Equation, NormalForm
 from quod.r1cs.determinism.rows import Rows
@@ -485,13 +485,12 @@ class Propagation:
                 sources = ((row, inverse(c.factor, self.prime)),)
                 self._set_range(c.node, derived, Step(Rule.RANGE, sources, (c.node,)))
         wires = self.rows.wires_of(row)
-        if not 1 < len(wires) <= MAX_CASE_WIRES:
+        if not 1 < len(wires) <= MAX_CASE_WIRES + 1:
             return
         unranged = [wire for wire in wires if self.ranges[wire] is None]
         if len(unranged) != 1:
             return
         (wire,) = unranged
-        values = case_values(self.rows, row, wire, self.ranges)
-        bounds = hull(values, self.prime) if values else None
-        if bounds and bounds[1] - bounds[0] <= MAX_CASES:
-            self._set_range(wire, bounds, self.product_step(Rule.CASES, index, (wire,)))
+        others = (self.form.products[each] for w in wires for each in self.products_of[w])
+        if case := case_range(self.rows, row, wire, self.ranges, (other.row for other in others)):
+            self._set_range(wire, case[0], Step(Rule.CASES, case[1], (wire,)))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from quod.r1cs.gadgets.blake2s import blake2s_hash as blake2s_hash
+    from quod.r1cs.gadgets.bellman.blake2s import blake2s_hash as blake2s_hash
     from quod.r1cs.gadgets.comparison import assert_at_most as assert_at_most
     from quod.r1cs.gadgets.comparison import assert_bits_at_most as assert_bits_at_most
     from quod.r1cs.gadgets.comparison import assert_less as assert_less
@@ -22,6 +22,11 @@ if TYPE_CHECKING:
     from quod.r1cs.gadgets.edwards import CurvePoint as CurvePoint
     from quod.r1cs.gadgets.edwards import EdwardsPoints as EdwardsPoints
     from quod.r1cs.gadgets.edwards import SubgroupPoint as SubgroupPoint
+    from quod.r1cs.gadgets.inclusion import root_of_path as root_of_path
+    from quod.r1cs.gadgets.inclusion import root_of_private_path as root_of_private_path
+    from quod.r1cs.gadgets.insertion import insert as insert
+    from quod.r1cs.gadgets.insertion import pick as pick
+    from quod.r1cs.gadgets.insertion import select as select
     from quod.r1cs.gadgets.logic import exclusive_or as exclusive_or
     from quod.r1cs.gadgets.logic import exclusive_or_of_three as exclusive_or_of_three
     from quod.r1cs.gadgets.logic import inclusive_or as inclusive_or
@@ -39,6 +44,7 @@ if TYPE_CHECKING:
     from quod.r1cs.gadgets.mimc import mimc_sponge as mimc_sponge
     from quod.r1cs.gadgets.montgomery import MontgomeryPoint as MontgomeryPoint
     from quod.r1cs.gadgets.montgomery import MontgomeryPoints as MontgomeryPoints
+    from quod.r1cs.gadgets.neptune import neptune_hash as neptune_hash
     from quod.r1cs.gadgets.packing import assert_bits as assert_bits
     from quod.r1cs.gadgets.packing import pack_elements as pack_elements
     from quod.r1cs.gadgets.packing import unpack_elements as unpack_elements

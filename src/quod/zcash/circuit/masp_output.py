@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.hash.hash_to_jubjub import find_group_hash
-from quod.r1cs.gadgets.blake2s import blake2s_hash
-from quod.r1cs.gadgets.booleans import Boolean, scaled
+from quod.r1cs.gadgets.bellman.blake2s import blake2s_hash
+from quod.r1cs.gadgets.bellman.booleans import Boolean, scaled
 from quod.r1cs.system import ConstraintSystem
 from quod.zcash.circuit.points import EdwardsPoint
 from quod.zcash.circuit.steps import (

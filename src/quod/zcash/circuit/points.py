@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from quod.curve.named.jubjub import JUBJUB
 from quod.r1cs.bits import strict_bits
-from quod.r1cs.gadgets.booleans import Boolean, scaled
+from quod.r1cs.gadgets.bellman.booleans import Boolean, scaled
 from quod.r1cs.signal import Signal
 from quod.r1cs.system import ConstraintSystem
 

@@ -8,7 +8,7 @@ from typing import ParamSpec, TypeVar
 from quod.curve.edwards.affine import EdwardsPair
 from quod.hash.hash_to_jubjub import find_group_hash
 from quod.hash.sapling_pedersen import NOTE_COMMITMENT
-from quod.r1cs.gadgets.booleans import Boolean
+from quod.r1cs.gadgets.bellman.booleans import Boolean
 from quod.r1cs.system import ConstraintSystem
 from quod.zcash.circuit.points import EdwardsPoint
 from quod.zcash.circuit.windows import fixed_multiple, pedersen

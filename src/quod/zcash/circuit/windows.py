@@ -13,7 +13,7 @@ from itertools import islice
 from quod.curve.edwards.affine import EdwardsPair, edwards_group
 from quod.curve.named.jubjub import JUBJUB
 from quod.hash.hash_to_jubjub import find_group_hash
-from quod.r1cs.gadgets.booleans import Boolean, conjunction, constants, scaled, weighted
+from quod.r1cs.gadgets.bellman.booleans import Boolean, conjunction, constants, scaled, weighted
 from quod.r1cs.signal import Signal
 from quod.r1cs.system import ConstraintSystem
 from quod.zcash.circuit.points import SCALE, EdwardsPoint, MontgomeryPoint
