@@ -112,25 +112,24 @@ class IntegerPolynomial(dict[tuple[int, ...], int]):
         return total
 
     def __mul__(self, other: Polynomial) -> IntegerPolynomial:
-        return IntegerPolynomial.of(
-            [
-                (tuple(sorted(first + second)), k * m)
-                for first, k in self.items()
-                for second, m in other.items()
-            ]
-        )
+        if len(other) == 1 and () in other:
+            factor = other[()]
+            return IntegerPolynomial({monomial: k * factor for monomial, k in self.items()})
+        result = IntegerPolynomial()
+        for first, k in self.items():
+            for second, m in other.items():
+                monomial = tuple(sorted(first + second))
+                result[monomial] = result.get(monomial, 0) + k * m
+        return result
 
     def at(self, values: Mapping[int, int]) -> IntegerPolynomial:
         """Replace nodes by values."""
-        return IntegerPolynomial.of(
-            [
-                (
-                    tuple([node for node in m if node not in values]),
-                    k * prod([values[node] for node in m if node in values]),
-                )
-                for m, k in self.items()
-            ]
-        )
+        result = IntegerPolynomial()
+        for m, k in self.items() if values else ():
+            monomial = tuple([node for node in m if node not in values])
+            value = k * prod([values[node] for node in m if node in values])
+            result[monomial] = result.get(monomial, 0) + value
+        return result if values else self
 
 
 class Multiples:

@@ -29,12 +29,17 @@ from quod.r1cs.determinism.rules import Rule, Step, Terms
 _MAX_BITS = 5
 """The number of bits that select a point."""
 _MAX_EXPANSIONS = 100
+"""The number of definitions that replace nodes of a coordinate."""
 _MAX_DEFINITION = 16
+"""The number of nodes of a definition."""
 _MAX_TERMS = 400
+"""The number of terms of both coordinates."""
 _MAX_FACTOR = 16
+"""The odd part of the factor that yields a point of a table."""
 _SMALL_LEVELS = 4
+"""The bound of the exponent of 2 in the factors of the first table."""
 _MAX_CONSTANT = 1 << 10
-"""The factor that yields a constant point from the first table's generator, divided by 2^10."""
+"""The bound of e and 2^t if e·G = 2^t·P for a constant point P and the first table's generator."""
 
 _Pair = tuple[IntegerPolynomial, IntegerPolynomial]
 
@@ -165,7 +170,10 @@ class _Finder:
             if None not in multiples:
                 break
         first, second = multiples
-        if first is None or second is None or first.multiples is not second.multiples:
+        if first is None or second is None:
+            return False
+        if (first.multiples.a, first.multiples.b) != addition.curve:
+            # The constraints of a sum are those of another curve.
             return False
         try:
             total = first.plus(second)
