@@ -119,8 +119,11 @@ def _systems(rule: Rule) -> Iterator[Rows]:
                 yield rows_of(p, 7, rows, [1, 2], [6])
 
 
-# Tests of lemmas are in test_lemmas.
-@pytest.mark.parametrize("rule", [rule for rule in Rule if rule is not Rule.LEMMA])
+ELSEWHERE = {Rule.LEMMA, Rule.POINT, Rule.CHORD}
+"""The rules that test_lemmas and test_points test."""
+
+
+@pytest.mark.parametrize("rule", [rule for rule in Rule if rule not in ELSEWHERE])
 def test_rule_is_sound_for_all_coefficients(rule: Rule) -> None:
     """Every coefficient over the fields of 5, 7 and 11 elements, against all witnesses."""
     assert SOUNDNESS[rule]
@@ -148,8 +151,8 @@ def _compare(generator: random.Random, count: int) -> None:
     rules = Counter(
         step.rule for _ in range(count) for step in checked(random_rows(generator, PRIMES)).steps
     )
-    # A random system hardly ever has the form of an Edwards addition, and is too small for lemmas.
-    assert {*Rule} - rules.keys() <= {Rule.DERIVE, Rule.LEMMA}
+    # A random system hardly ever has the form of a sum of points, and is too small for lemmas.
+    assert {*Rule} - rules.keys() <= {Rule.DERIVE, *ELSEWHERE}
 
 
 def test_changed_steps_are_rejected() -> None:

@@ -1,15 +1,23 @@
-"""Arithmetic modulo a prime: signed representatives, roots of polynomials, ranges of residues.
+"""Arithmetic modulo a prime: roots, ranges of residues, polynomials, multiples of a point.
 
 A range (low, high) of two integers contains a residue if it is that of an integer between them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from math import prod
+from typing import Self
 
 from quod.curve.coordinates import FqCoordinates
+from quod.field.primality import is_prime
 
 Range = tuple[int, int]
+Polynomial = dict[tuple[int, ...], int]
+"""Coefficients by monomial: the nodes of the monomial in ascending order."""
+Point = tuple[int, int] | None
+"""A point of a Montgomery curve; None is the point at infinity."""
 
 
 def centred(number: int, prime: int) -> int:
@@ -72,3 +80,153 @@ def _roots(a: int, b: int, c: int, prime: int) -> tuple[int, ...] | None:
 @lru_cache(maxsize=16)
 def _field(prime: int) -> FqCoordinates:
     return FqCoordinates(prime)
+
+
+class IntegerPolynomial(dict[tuple[int, ...], int]):
+    """A `Polynomial` with arithmetic; `+=` and `-=` change it."""
+
+    @classmethod
+    def of(cls, terms: Iterable[tuple[tuple[int, ...], int]]) -> Self:
+        """Return the sum of terms."""
+        total = cls()
+        for monomial, k in terms:
+            total[monomial] = total.get(monomial, 0) + k
+        return total
+
+    def __iadd__(self, other: Polynomial) -> Self:
+        for monomial, k in other.items():
+            self[monomial] = self.get(monomial, 0) + k
+        return self
+
+    def __isub__(self, other: Polynomial) -> Self:
+        for monomial, k in other.items():
+            self[monomial] = self.get(monomial, 0) - k
+        return self
+
+    def __add__(self, other: Polynomial) -> IntegerPolynomial:
+        return IntegerPolynomial.of((*self.items(), *other.items()))
+
+    def __sub__(self, other: Polynomial) -> IntegerPolynomial:
+        total = IntegerPolynomial(self)
+        total -= other
+        return total
+
+    def __mul__(self, other: Polynomial) -> IntegerPolynomial:
+        if len(other) == 1 and () in other:
+            factor = other[()]
+            return IntegerPolynomial({monomial: k * factor for monomial, k in self.items()})
+        result = IntegerPolynomial()
+        for first, k in self.items():
+            for second, m in other.items():
+                monomial = tuple(sorted(first + second))
+                result[monomial] = result.get(monomial, 0) + k * m
+        return result
+
+    def at(self, values: Mapping[int, int]) -> IntegerPolynomial:
+        """Replace nodes by values."""
+        result = IntegerPolynomial()
+        for m, k in self.items() if values else ():
+            monomial = tuple([node for node in m if node not in values])
+            value = k * prod([values[node] for node in m if node in values])
+            result[monomial] = result.get(monomial, 0) + value
+        return result if values else self
+
+
+class Multiples:
+    """The multiples of a point G of odd prime order r on the curve B·y² = x³ + A·x² + x.
+
+    Raises ValueError unless the curve is regular, G on it and r a prime with r·G = infinity.
+    """
+
+    def __init__(self, prime: int, a: int, b: int, x: int, y: int, order: int) -> None:
+        self.prime, self.a, self.b, self.order = prime, a, b, order
+        self._multiples: dict[int, Point] = {0: None, 1: (x % prime, y % prime)}
+        is_regular = prime > 2 and b * (a * a - 4) % prime != 0
+        # By Hasse's bound no order exceeds p + 1 + 2·sqrt(p).
+        if not (is_regular and 2 < order < 4 * prime and is_prime(order)):
+            raise ValueError("the curve is singular, or the order no odd prime")
+        if (b * y * y - x * (x * x + a * x + 1)) % prime or self[order] is not None:
+            raise ValueError("the point is not on the curve, or has another order")
+
+    def __getitem__(self, k: int) -> Point:
+        """Return k·G; raises ValueError for |k| > r."""
+        if abs(k) > self.order:
+            raise ValueError("the multiple exceeds the order")
+        if k not in self._multiples:
+            if k < 0:
+                point = self[-k]
+                result = point and (point[0], -point[1] % self.prime)
+            else:
+                half = self[k // 2]
+                result = self.add(half, half)
+                result = self.add(result, self[1]) if k % 2 else result
+            self._multiples[k] = result
+        return self._multiples[k]
+
+    def add(self, left: Point, right: Point) -> Point:
+        """Return the sum of two points of the curve."""
+        if left is None or right is None:
+            return right or left
+        (x1, y1), (x2, y2), p = left, right, self.prime
+        if x1 == x2:
+            if (y1 + y2) % p == 0:
+                return None
+            slope = (3 * x1 * x1 + 2 * self.a * x1 + 1) * pow(2 * self.b * y1, -1, p)
+        else:
+            slope = (y2 - y1) * pow(x2 - x1, -1, p)
+        x = (self.b * slope * slope - self.a - x1 - x2) % p
+        return x, (slope * (x1 - x) - y1) % p
+
+
+class MultipleSet:
+    """The multiples k·G of a point for the integers k of some ranges.
+
+    spans: at most two ranges, a positive one and one for all other integers.
+    """
+
+    def __init__(self, multiples: Multiples, spans: Iterable[Range]) -> None:
+        self.multiples = multiples
+        hulls: dict[bool, Range] = {}
+        for low, high in spans:
+            least, most = hulls.get(low > 0, (low, high))
+            hulls[low > 0] = min(low, least), max(high, most)
+        self.spans = list(hulls.values())
+
+    @classmethod
+    def of(
+        cls, multiples: Multiples, factors: Sequence[int], points: Sequence[tuple[int, int]]
+    ) -> Self:
+        """Return a set that has some points; raises ValueError unless these are factors of G."""
+        p = multiples.prime
+        for k, (x, y) in zip(factors, points, strict=True):
+            if multiples[k] != (x % p, y % p):
+                raise ValueError("a point is another multiple")
+        return cls(multiples, [(k, k) for k in factors])
+
+    def plus(self, other: MultipleSet) -> MultipleSet:
+        """Return the sums of both sets; raises ValueError if they may have a common point."""
+        if other.multiples is not self.multiples:
+            raise ValueError("the points are multiples of different points")
+        order, sums = self.multiples.order, []
+        for low, high in self.spans:
+            for least, most in other.spans:
+                # Two multiples are equal if the factors differ by a multiple of the order.
+                if (low - most - 1) // order != (high - least) // order:
+                    raise ValueError("the points may be equal")
+                sums.append((low + least, high + most))
+        return MultipleSet(self.multiples, sums)
+
+
+def verified_roots(hints: Range, a: int, b: int, c: int, prime: int) -> list[int]:
+    """Return the roots of a·x² + b·x + c, if one is near or between two hints.
+
+    Raises ValueError if there are others.
+    """
+    if a == 0 and (b or c):
+        return [-c * pow(b, -1, prime) % prime] if b else []
+    for guess in (*hints, *range(hints[0] + 1, min(hints[1], hints[0] + 65))):
+        if (a * guess * guess + b * guess + c) % prime == 0:
+            return [guess, (-b * pow(a, -1, prime) - guess) % prime]
+    if prime == 2 or pow(b * b - 4 * a * c, prime // 2, prime) != prime - 1:
+        raise ValueError("no root is near the hints")
+    return []

@@ -6,17 +6,17 @@ is a polynomial that is 0. The products of the normal form are compared with the
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from functools import cache
+from functools import cache, partial
 from itertools import product as cartesian
-from math import prod
 from typing import Any
 
-from quod.r1cs.determinism.arithmetic import Range as Bounds
+from quod.r1cs.determinism.arithmetic import IntegerPolynomial as Sum
+from quod.r1cs.determinism.arithmetic import Multiples, MultipleSet, Range, verified_roots
 from quod.r1cs.determinism.normal_form import Affine, NormalForm
 from quod.r1cs.determinism.rows import Rows
-from quod.r1cs.determinism.rules import CertificateError, Lemma, Polynomial, Rule, Step
+from quod.r1cs.determinism.rules import CertificateError, Lemma, Rule, Step
 
 
 def check_certificate(
@@ -27,27 +27,8 @@ def check_certificate(
     return bytearray(node in checker.determined for node in range(form.nodes))
 
 
-def _add(total: Polynomial, terms: Polynomial, factor: int) -> Polynomial:
-    for monomial, k in terms.items():
-        total[monomial] = total.get(monomial, 0) + k * factor
-    return total
-
-
-def _times(left: Polynomial, right: Polynomial) -> Polynomial:
-    result: Polynomial = {}
-    for first, k in left.items():
-        for second, m in right.items():
-            monomial = tuple(sorted(first + second))
-            result[monomial] = result.get(monomial, 0) + k * m
-    return result
-
-
-def _at(terms: Polynomial, values: Mapping[int, int]) -> Polynomial:
-    result: Polynomial = {}
-    for m, k in terms.items():
-        value = k * prod(values[node] for node in m if node in values)
-        _add(result, {tuple(node for node in m if node not in values): value}, 1)
-    return result
+SEPARATOR = 1 << 62
+"""A variable of no constraint: polynomials times different powers of it add up without mixing."""
 
 
 class _Checker:
@@ -61,12 +42,13 @@ class _Checker:
         self.determined = dict.fromkeys((0, *rows.inputs), True)
         self.excluded, self.spans = dict[Any, bool](), dict[Any, bool]()
         self.log, self.open_cases, self.is_absurd = list[Any](), list[Any](), False
-        self.derived = [{**self.wires(n), (n,): -1} for n in range(rows.wires, self.nodes)]
+        self.derived = [self.wires(n) - {(n,): 1} for n in range(rows.wires, self.nodes)]
         self.inverse = cache(lambda number: pow(number, -1, self.p))
+        self.points, self.multiples = dict[Any, Any](), cache(partial(Multiples, self.p))
         for row, matrix in cartesian(self.products, range(3)):
             factor, node, k = self.products[row][:3][matrix]
-            difference = _add(_add({(): k}, self.side(matrix, row), -1), self.wires(node), factor)
-            if any(k % self.p for k in difference.values()):
+            terms = self.side(matrix, row) - self.wires(node) * {(): factor} - {(): k}
+            if any(k % self.p for k in terms.values()):
                 raise CertificateError(f"the product of row {row} is not that of the row")
         for number, step in enumerate(steps):
             with suppress(LookupError, ValueError, TypeError):
@@ -76,37 +58,42 @@ class _Checker:
         if self.open_cases:
             raise CertificateError("the certificate ends in a case")
 
-    def side(self, matrix: int, row: int) -> Polynomial:
-        terms: Polynomial = {}
-        for wire, k in zip(*self.rows.side(matrix, row)):
-            _add(terms, {(wire,) if wire else (): k}, 1)
-        return terms
+    def side(self, matrix: int, row: int) -> Sum:
+        terms = zip(*self.rows.side(matrix, row))
+        return Sum.of(((wire,) if wire else (), k) for wire, k in terms)
 
-    def wires(self, node: int) -> Polynomial:
+    def wires(self, node: int) -> Sum:
         is_form = node >= self.rows.wires
         terms = zip(*self.form.forms[node - self.rows.wires]) if is_form else ((node, 1),)
-        return {(range(self.rows.wires)[wire],): k for wire, k in terms}
+        return Sum({(range(self.rows.wires)[wire],): k for wire, k in terms})
 
-    def constraint(self, reference: int, in_wires: bool) -> Polynomial:
+    def constraint(self, reference: int, in_wires: bool) -> Sum:
         offset = reference - self.rows.count
         if offset >= 0:
             return self.derived[offset]
         if in_wires or reference not in self.products:
             a, b, c = (self.side(matrix, range(self.rows.count)[reference]) for matrix in range(3))
         else:
-            a, b, c = ({(n,): f, (): k} for f, n, k in self.products[reference][:3])
-        return _add(_times(a, b), c, -1)
+            a, b, c = (Sum({(n,): f, (): k}) for f, n, k in self.products[reference][:3])
+        return a * b - c
 
-    def combined(self, step: Step, in_wires: bool = True) -> Polynomial:
-        """Return the sum of multiples of constraints as residues next to 0, constants as values."""
-        total: Polynomial = {}
+    def combined(self, step: Step, in_wires: bool = True, claims: Iterable[Sum] = ()) -> Sum:
+        """Return the sum of multiples of constraints as residues next to 0, constants as values.
+
+        Subtract each claim times a power of `SEPARATOR`: if nothing is left, all claims are 0.
+        """
+        total = Sum()
+        for power, claim in enumerate(claims):
+            total -= claim * {(SEPARATOR,) * power: 1}
+            if SEPARATOR in self.bounds or any(SEPARATOR in monomial for monomial in claim):
+                raise ValueError("the separator is a node")
         for reference, multiplier in step.sources:
             factor = dict(multiplier if isinstance(multiplier, tuple) else [((), multiplier)])
-            _add(total, _times(self.constraint(reference, in_wires), factor), 1)
+            total += self.constraint(reference, in_wires) * factor
         ends = {node: self.bounds.get(node, (0, 1)) for monomial in total for node in monomial}
-        total = _at(total, {node: low for node, (low, high) in ends.items() if low == high})
+        total = total.at({node: low for node, (low, high) in ends.items() if low == high})
         half = self.p // 2
-        return {m: (k + half) % self.p - half for m, k in total.items() if k % self.p}
+        return Sum({m: (k + half) % self.p - half for m, k in total.items() if k % self.p})
 
     def put(self, table: dict[Any, Any], key: Any, value: Any) -> None:
         self.log.append((table, key, table.get(key)))
@@ -128,7 +115,7 @@ class _Checker:
         bounds = low + (value == low), high - (value == high)
         return self.conclude([node] if node in self.bounds and low < high else [], True, bounds)
 
-    def conclude(self, nodes: Iterable[int], holds: bool, bounds: Bounds | None = None) -> bool:
+    def conclude(self, nodes: Iterable[int], holds: bool, bounds: Range | None = None) -> bool:
         for node in nodes:
             if bounds is not None:
                 self.put(self.bounds, node, bounds)
@@ -136,7 +123,7 @@ class _Checker:
                 self.put(self.determined, node, True)
         return holds
 
-    def conclude_range(self, step: Step, parts: list[Bounds]) -> bool:
+    def conclude_range(self, step: Step, parts: list[Range]) -> bool:
         """Accept the step's bounds if they hold all integers of the parts; no integer is absurd."""
         (node,) = step.nodes
         low, high = self.bounds.get(node, (0, self.p - 1))
@@ -152,26 +139,24 @@ class _Checker:
         holds = all((first - low) % self.p + last - first <= high - low for first, last in parts)
         return self.conclude(step.nodes, low <= high < low + self.p and holds, (low, high))
 
-    def interval(self, terms: Polynomial) -> Bounds:
+    def interval(self, terms: Sum) -> Range:
         """Return bounds of a sum of integers: those of groups of terms that share nodes."""
-        low, high, groups = 0, 0, list[Polynomial]([{(): 0}])
+        low, high, groups = 0, 0, [Sum({(): 0})]
         for m, k in terms.items():
             if len({*m}) < len(m):
                 raise ValueError("a square")
-            groups += [] if any({*m} & {*other} for other in groups[-1]) else [{}]
+            groups += [] if any({*m} & {*other} for other in groups[-1]) else [Sum()]
             groups[-1][m] = k
         for group in groups:
             ends = {node: self.bounds[node] for m in group for node in m}
-            points = [dict(zip(ends, corner)) for corner in cartesian(*ends.values())]
-            sums = [_at(group, point)[()] for point in points]
+            sums = [group.at(dict(zip(ends, each)))[()] for each in cartesian(*ends.values())]
             low, high = low + min(sums), high + max(sums)
         return low, high
 
     def digits(self, step: Step) -> bool:
         terms = self.combined(step, in_wires=False)
         weights = {m: k for m, k in terms.items() if not {*m} <= self.determined.keys()}
-        integers: Polynomial = dict(*step.polynomials) or weights
-        reach = 0
+        integers, reach = Sum(*step.polynomials) or weights, 0
         for weight, (node,) in sorted((abs(k), m) for m, k in integers.items()):
             if weight <= reach or (integers[node,] - weights[node,]) % self.p:
                 return False
@@ -208,24 +193,14 @@ class _Checker:
         others = {n: self.bounds[n] for m in terms for n in m if n not in step.nodes}
         parts = []
         for choice in cartesian(*(range(low, high + 1) for low, high in others.values())):
-            terms_of_node = _at(terms, dict(zip(others, choice)))
+            terms_of_node = terms.at(dict(zip(others, choice)))
             a, b, c = (terms_of_node.pop(step.nodes * degree, 0) % self.p for degree in (2, 1, 0))
             if any(terms_of_node.values()):
                 raise ValueError("the degree is above 2")
-            parts += [(root, root) for root in self.all_roots(step.bounds, a, b, c)]
+            parts += [(root, root) for root in verified_roots(step.bounds, a, b, c, self.p)]
         return self.conclude_range(step, parts)
 
     cases = roots
-
-    def all_roots(self, hints: Bounds, a: int, b: int, c: int) -> list[int]:
-        if a == 0 and (b or c):
-            return [-c * self.inverse(b) % self.p] if b else []
-        for guess in (*hints, *range(hints[0] + 1, min(hints[1], hints[0] + 65))):
-            if (a * guess * guess + b * guess + c) % self.p == 0:
-                return [guess, (-b * self.inverse(a) - guess) % self.p]
-        if self.p == 2 or pow(b * b - 4 * a * c, self.p // 2, self.p) != self.p - 1:
-            raise ValueError("no root is near the hints")
-        return []
 
     def nonzero(self, step: Step) -> bool:
         a, b, c, _ = self.products[step.sources[0][0]]
@@ -234,21 +209,46 @@ class _Checker:
         return any((t.node, self.root(t)) == fact and self.exclude(*fact) for t in proved)
 
     def split(self, step: Step) -> bool:
-        (modulus, _), (low, high) = step.bounds, map(dict, step.polynomials)
-        total = _add(dict(low), high, modulus)
-        difference = _add(self.combined(step), total, -1)
+        (modulus, _), (low, high) = step.bounds, map(Sum, step.polynomials)
+        total = low + high * {(): modulus}
         self.derived += [low, high]
         bounds = ((modulus, self.interval(low)), (self.p, self.interval(total)))
-        is_equal = not any(k % self.p for k in difference.values())
-        return is_equal and all(-limit < end < limit for limit, ends in bounds for end in ends)
+        are_small = all(-limit < end < limit for limit, ends in bounds for end in ends)
+        return are_small and not self.combined(step, claims=[total])
 
     def derive(self, step: Step) -> bool:
         terms, nodes = self.combined(step), range(self.nodes)
-        for definition in map(dict, step.polynomials):
-            terms = {**definition, (self.nodes,): -1}
+        for definition in map(Sum, step.polynomials):
+            terms = definition - {(self.nodes,): 1}
             self.nodes += 1
         self.derived.append(terms)
         return all(node in nodes for terms in step.polynomials for m, _ in terms for node in m)
+
+    def point(self, step: Step) -> bool:
+        (x, y, u, v), source = map(Sum, step.polynomials), step.polynomials[2:]
+        if step.numbers:
+            ends = {n: self.bounds[n] for m in (*u, *v) for n in m}
+            choices = cartesian(*(range(low, high + 1) for low, high in ends.values()))
+            values = [dict(zip(ends, choice)) for choice in choices]
+            points = [(u.at(each).get((), 0), v.at(each).get((), 0)) for each in values]
+            table = MultipleSet.of(self.multiples(*step.numbers[:5]), step.numbers[5:], points)
+            self.put(self.points, source, table)
+        self.put(self.points, step.polynomials[:2], self.points[source])
+        holds = not self.combined(step, claims=(x - u, y - v))
+        return holds and all(y == {(node,): 1} and self.exclude(node, 0) for node in step.nodes)
+
+    def chord(self, step: Step) -> bool:
+        (x1, y1, x2, y2, x3, y3), (slope,) = map(Sum, step.polynomials), step.nodes
+        first, second = self.points[step.polynomials[:2]], self.points[step.polynomials[2:4]]
+        self.put(self.points, step.polynomials[4:], first.plus(second))
+        curve, line = first.multiples, Sum({(slope,): 1})
+        claims = (
+            line * (x2 - x1) - (y2 - y1),
+            line * line * {(): curve.b} - {(): curve.a} - x1 - x2 - x3,
+            line * (x1 - x3) - y1 - y3,
+        )
+        are_determined = self.determined.keys() >= {n for m in (*x1, *y1, *x2, *y2) for n in m}
+        return self.conclude([slope] * are_determined, not self.combined(step, claims=claims))
 
     def lemma(self, step: Step) -> bool:
         first, wires, lemma = step.sources[0][0], (0, *step.nodes), self.lemmas[step.bounds[0]]
@@ -284,7 +284,7 @@ class _Checker:
         """Check that the innermost case implies its claim; restore the facts before it."""
         step, is_determined, (logged, derived, was_absurd), _ = case = self.open_cases.pop()
         holds = self.determined.keys() >= {*step.nodes[1:]}
-        for terms in map(dict, step.polynomials):
+        for terms in map(Sum, step.polynomials):
             low, high = self.interval(terms)
             are_bits = all({*self.bounds[node]} <= {0, 1} for m in terms for node in m)
             is_span = frozenset(terms.items()) in self.spans

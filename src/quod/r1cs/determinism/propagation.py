@@ -13,6 +13,7 @@ from time import monotonic
 from types import MappingProxyType
 
 from quod.r1cs.determinism.arithmetic import (
+    MultipleSet,
     Range,
     centred,
     contains,
@@ -27,6 +28,7 @@ from quod.r1cs.determinism.rows import Rows
 from quod.r1cs.determinism.rules import (
     Rule,
     Step,
+    Terms,
     digit_scale,
     fixes_sign,
     low_part,
@@ -60,6 +62,7 @@ class Propagation:
     reasons: the number of the step that determined each node.
     changed: the nodes that were determined or got a range, in order.
     undetermined: the number of undetermined nodes of each equation.
+    points: for `arguments.points`, pairs of polynomials that are multiples of a point.
     """
 
     def __init__(
@@ -86,6 +89,7 @@ class Propagation:
         self.certificate_nodes = nodes
         self.reasons: dict[int, int] = {}
         self.changed: list[int] = []
+        self.points: dict[tuple[Terms, ...], MultipleSet] = {}
         # Nodes whose equations have counted them as determined.
         self._is_counted = bytearray(nodes)
         self._stack: list[int] = []
@@ -177,28 +181,27 @@ class Propagation:
             if self.ranges[node] != bounds:
                 self._record_range(node, bounds)
 
-    def _exclude(self, term: Affine, product: int) -> None:
-        """Record that an affine term of a product is never 0."""
-        values = self.excluded.setdefault(term.node, set())
-        if (value := zero_of(term, self.prime)) not in values:
-            values.add(value)
-            self.steps.append(
-                self.product_step(Rule.NONZERO, product, (term.node,))._replace(
-                    bounds=(value, value)
-                )
-            )
-            for index in self.products_of[term.node]:
-                self._products.add(index)
-            self._narrow_by_excluded(term.node, value)
-
-    def _narrow_by_excluded(self, node: int, value: int) -> None:
-        """Remove a value from an end of the range of a node, as the checker does."""
+    def exclude(self, node: int, value: int, step: Step) -> None:
+        """Record that a node never has a value; remove it from an end of its range."""
+        values = self.excluded.setdefault(node, set())
+        if value in values:
+            return
+        values.add(value)
+        self.steps.append(step)
+        for index in self.products_of[node]:
+            self._products.add(index)
         bounds = self.ranges[node]
         if bounds is not None and bounds[0] < bounds[1] and value in bounds:
             low, high = bounds
             self._record_range(node, (low + (value == low), high - (value == high)))
             if self.is_constant(node):
                 self.determine([node])
+
+    def _exclude_zero(self, term: Affine, product: int) -> None:
+        """Record that an affine term of a product is never 0."""
+        value = zero_of(term, self.prime)
+        step = self.product_step(Rule.NONZERO, product, (term.node,))
+        self.exclude(term.node, value, step._replace(bounds=(value, value)))
 
     def is_determined(self, term: Affine) -> bool:
         """Return whether an affine term is determined."""
@@ -440,9 +443,9 @@ class Propagation:
         if self.is_nonzero(c):
             for term in (a, b):
                 if term.factor and not self.is_nonzero(term):
-                    self._exclude(term, index)
+                    self._exclude_zero(term, index)
         elif c.factor and self.is_nonzero(a) and self.is_nonzero(b):
-            self._exclude(c, index)
+            self._exclude_zero(c, index)
         if self._derives_ranges:
             self._apply_product_ranges(index)
 

@@ -10,6 +10,7 @@ from quod.frozen import frozen
 from quod.r1cs.determinism.arguments.comparisons import run_comparisons
 from quod.r1cs.determinism.arguments.denominators import find_denominators
 from quod.r1cs.determinism.arguments.one_hot import run_one_hot
+from quod.r1cs.determinism.arguments.points import find_points
 from quod.r1cs.determinism.certificate_checker import check_certificate
 from quod.r1cs.determinism.cores import Core, cores_of, eliminate
 from quod.r1cs.determinism.findings import findings_of
@@ -166,7 +167,8 @@ def propagate(facts: Propagation, deadline: float) -> None:
         run_one_hot(facts)
         find_denominators(facts)
         run_comparisons(facts)
-        progress = False
+        if progress := find_points(facts):
+            continue
         for core in cores_of(facts):
             if monotonic() > deadline:
                 raise TimeIsUp

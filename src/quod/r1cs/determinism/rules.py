@@ -21,8 +21,6 @@ from quod.r1cs.determinism.arithmetic import Range, centred, inverse
 from quod.r1cs.determinism.normal_form import Affine, NormalForm, Product
 from quod.r1cs.determinism.rows import Rows
 
-Polynomial = dict[tuple[int, ...], int]
-"""Coefficients by monomial: the nodes of the monomial in ascending order."""
 Terms = tuple[tuple[tuple[int, ...], int], ...]
 """A polynomial as pairs of a monomial and its coefficient."""
 
@@ -47,6 +45,8 @@ class Rule(IntEnum):
     OTHERWISE = 10
     JOIN = 11
     LEMMA = 12
+    POINT = 13
+    CHORD = 14
 
 
 SOUNDNESS = {
@@ -99,6 +99,20 @@ SOUNDNESS = {
         "restricted to them, is a witness of the lemma. So what the lemma concludes from facts "
         "about its wires follows from these facts about the renamed wires."
     ),
+    Rule.POINT: (
+        "Two polynomials are the coordinates of k·G for an integer k of some ranges: for each "
+        "choice of values of their nodes they equal those of a multiple, or they equal two "
+        "polynomials for which this was shown. G is on a regular curve B y² = x³ + A x² + x, is "
+        "not infinity, and r·G is, so the prime r is its order. As r is odd, no multiple but "
+        "infinity is its own negative, so y is never 0. The equations are summed with different "
+        "powers of a variable that no constraint has, so each of them holds."
+    ),
+    Rule.CHORD: (
+        "(x1, y1) = k·G and (x2, y2) = m·G, and no k - m is a multiple of the order of G, so the "
+        "points differ. If x1 = x2, then s (x2 - x1) = y2 - y1 implies y1 = y2, and the points do "
+        "not differ. So x1 and x2 do, s is the slope of the chord, which both points determine, "
+        "and B s² = x1 + x2 + x3 + A and s (x1 - x3) = y1 + y3 say that (x3, y3) is (k + m)·G."
+    ),
 }
 
 
@@ -109,12 +123,16 @@ class Step(NamedTuple):
         then the definitions of forms, then the polynomials that steps have derived.
     nodes: the nodes of the conclusion; none if a rule concludes about all undetermined nodes. For
         SUPPOSE the node that has a value, and those that both cases determine. For LEMMA the wire
-        for each wire of the lemma from 1 on; the source is the first row.
+        for each wire of the lemma from 1 on; the source is the first row. For CHORD the slope.
+        For POINT the node that is y, if it is to be never 0.
     bounds: the range that the node has from this step on; for NONZERO the value that it never has,
         for SUPPOSE its value, for SPLIT m twice, for LEMMA its number twice.
     polynomials: for SPLIT both parts, for DERIVE the definition of a new node, for SUPPOSE the sums
         of bits that are from 0 to p - 1 in both cases, for DIGITS and RANGE the coefficients as
-        integers, unless they are the residues next to 0.
+        integers, unless they are the residues next to 0. For POINT the coordinates, and those
+        that they equal; for CHORD the coordinates of both points and of their sum.
+    numbers: for POINT A and B of a curve, the coordinates and the order of G, and k for each choice
+        of values; none for coordinates that equal those of an earlier step.
     """
 
     rule: Rule
@@ -122,6 +140,7 @@ class Step(NamedTuple):
     nodes: tuple[int, ...] = ()
     bounds: Range = NO_RANGE
     polynomials: tuple[Terms, ...] = ()
+    numbers: tuple[int, ...] = ()
 
 
 class CertificateError(QuodError):

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Iterator
 from quod.frozen import frozen
 from quod.r1cs.determinism.arguments.denominators import multiplied, terms_of
 from quod.r1cs.determinism.arguments.integer_sums import IntegerSum, largest_group
-from quod.r1cs.determinism.arithmetic import centred, inverse
+from quod.r1cs.determinism.arithmetic import Polynomial, centred, inverse
 from quod.r1cs.determinism.propagation import Propagation
-from quod.r1cs.determinism.rules import Polynomial, Rule, Step
+from quod.r1cs.determinism.rules import Rule, Step
 
 _MIN_DEFINITIONS = 2
 _MAX_GROUP = 4

@@ -15,9 +15,9 @@ from itertools import islice
 from quod.r1cs.determinism.arguments.comparison_sums import ComparisonSum, comparison_sums
 from quod.r1cs.determinism.arguments.hypothesis import Hypothesis
 from quod.r1cs.determinism.arguments.integer_sums import IntegerSum
-from quod.r1cs.determinism.arithmetic import inverse
+from quod.r1cs.determinism.arithmetic import Polynomial, inverse
 from quod.r1cs.determinism.propagation import Propagation
-from quod.r1cs.determinism.rules import Polynomial, Rule, Step, Terms
+from quod.r1cs.determinism.rules import Rule, Step, Terms
 
 
 def run_comparisons(facts: Propagation) -> None:

@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from quod.r1cs.determinism.arithmetic import inverse
+from quod.r1cs.determinism.arithmetic import Polynomial, inverse
 from quod.r1cs.determinism.normal_form import Affine, NormalForm
 from quod.r1cs.determinism.propagation import Propagation
-from quod.r1cs.determinism.rules import Polynomial, Rule, Step, Terms, zero_of
+from quod.r1cs.determinism.rules import Rule, Step, Terms, zero_of
 
 
 class Candidate(NamedTuple):
@@ -40,14 +40,19 @@ def find_denominators(facts: Propagation) -> None:
     for index, product in enumerate(facts.form.products):
         if product.c.factor:
             definitions.setdefault(product.c.node, index)
-    for index, product in enumerate(facts.form.products):
-        for factor, quotient in ((product.a, product.b), (product.b, product.a)):
-            if (
-                factor.factor and facts.is_determined(factor) and facts.is_determined(product.c)
-                and not facts.is_determined(quotient) and factor.node in definitions
-            ):  # fmt: skip
-                _apply(facts, definitions, index, factor, quotient.node)
-                facts.run()
+    # A quotient may be part of another one whose product has a lower number.
+    steps = -1
+    while steps < len(facts.steps):
+        steps = len(facts.steps)
+        for index, product in enumerate(facts.form.products):
+            for factor, quotient in ((product.a, product.b), (product.b, product.a)):
+                if (
+                    factor.factor and facts.is_determined(factor)
+                    and facts.is_determined(product.c) and not facts.is_determined(quotient)
+                    and factor.node in definitions
+                ):  # fmt: skip
+                    _apply(facts, definitions, index, factor, quotient.node)
+                    facts.run()
 
 
 def _apply(

@@ -6,8 +6,7 @@ from collections.abc import Mapping
 from itertools import product as cartesian
 from math import prod
 
-from quod.r1cs.determinism.arithmetic import Range
-from quod.r1cs.determinism.rules import Polynomial
+from quod.r1cs.determinism.arithmetic import Polynomial, Range
 
 
 class IntegerSum:
