@@ -16,8 +16,8 @@ from quod.r1cs.determinism.report import Report, check
 from quod.r1cs.determinism.rows import Rows, rows_of
 from quod.r1cs.determinism.sources import rows_of_circuit
 from tests.r1cs.determinism.exhaustive import all_witnesses, random_rows
+from tests.r1cs.determinism.removal import without
 from tests.r1cs.determinism.test_audits import AUDITS
-from tests.r1cs.determinism.test_removed_constraints import without
 from tests.r1cs.determinism.test_report import PAIRS, Circuit, System
 
 EXPECTED = {
