@@ -213,9 +213,11 @@ class Search:
                 return True
             if monotonic() > self.deadline:
                 return False
-            # First a factor that an equation with 0 leaves open, as other nodes follow from it.
-            free = (each for each in reversed(assignment.free) if assignment.values[each] is None)
-            node = next(free, order[position])
+            # First a factor that an equation with 0 leaves open, as other nodes follow from it. In
+            # some attempts it is left to follow from others, such as the inputs.
+            free = assignment.free if self._attempts % 3 != 2 else ()
+            open_nodes = (each for each in reversed(free) if assignment.values[each] is None)
+            node = next(open_nodes, order[position])
             try:
                 if conflicts and self._solves_equations:
                     solve_near(assignment, node, self._generator)
