@@ -4,11 +4,17 @@ A circuit is decided if all of its outputs are unique or at least one is ambiguo
 without outputs has nothing to decide; it is counted separately. Run it with circomlib's templates,
 compiled one a file: `python -m tools.determinism FOLDER --time 60`. With `--copies N` each
 circuit is a system of N copies, which measures the check of repeated constraints.
+
+`python -m tools.determinism --removed` removes each constraint of each of Quod's gadgets instead,
+of large ones `--sample` random constraints, and counts the verdicts; the last column has the
+numbers of the first unknown ones. See
+`tests.r1cs.determinism.removal.verdict_without`. Names select gadgets.
 """
 
 from __future__ import annotations
 
 import argparse
+import random
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -19,6 +25,8 @@ from quod.formats import R1cs
 from quod.r1cs.determinism.report import AMBIGUOUS, UNKNOWN, check
 from quod.r1cs.determinism.rows import Matrix, Rows
 from quod.r1cs.determinism.sources import rows_of_file
+from tests.r1cs.determinism.all_gadgets import GADGETS, gadget_rows
+from tests.r1cs.determinism.removal import REDUNDANT, verdict_without
 
 NO_OUTPUTS = "no outputs"
 
@@ -75,20 +83,58 @@ def summary(results: Sequence[Result]) -> str:
     return f"{len(results)} circuits: {', '.join(texts)}; decided {decided} of {asked}: {share}"
 
 
+def print_removals(names: Sequence[str], seconds: float, sample: int) -> Counter[str]:
+    """Print the verdicts about gadgets without each constraint; return their counts."""
+    total = Counter[str]()
+    kinds = (AMBIGUOUS, REDUNDANT, UNKNOWN)
+    print("| gadget | constraints | removed | ambiguous | redundant | unknown | CPU s | first |")
+    print("|---|---|---|---|---|---|---|---|")
+    for name in names or GADGETS:
+        begin = process_time()
+        rows = gadget_rows(name)
+        count = rows.count - len(rows.targets)
+        removed = sorted(random.Random(1).sample(range(count), min(sample, count)))
+        verdicts = {row: verdict_without(rows, row, seconds) for row in removed}
+        counts = Counter(verdicts.values())
+        total += counts
+        unknown = [str(row) for row, verdict in verdicts.items() if verdict == UNKNOWN]
+        columns = [f"{counts[kind]:,}" for kind in kinds]
+        print(
+            f"| {name} | {count:,} | {len(removed):,} | {' | '.join(columns)} | "
+            f"{process_time() - begin:.1f} | {' '.join(unknown[:10])} |",
+            flush=True,
+        )
+    decided = total.total() - total[UNKNOWN]
+    counts_text = ", ".join(f"{total[kind]:,} {kind}" for kind in kinds)
+    print(
+        f"{total.total():,} removed: {counts_text}; decided {100 * decided / total.total():.1f} %"
+    )
+    return total
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("folder", type=Path, help="searched with its subfolders")
+    parser.add_argument("names", nargs="*", help="a folder with subfolders; or gadgets")
+    parser.add_argument("--removed", action="store_true", help="remove constraints of gadgets")
+    parser.add_argument("--sample", type=int, default=100, help="constraints of each gadget")
     parser.add_argument("--time", type=float, default=60.0, help="seconds for each circuit")
     parser.add_argument("--copies", type=int, default=1, help="copies of each circuit")
     parser.add_argument("--undecided", action="store_true", help="print only unknown circuits")
     options = parser.parse_args(arguments)
     if options.copies < 1:
         parser.error("--copies needs a number from 1 on")
+    if options.removed:
+        if unknown := set(options.names) - GADGETS.keys():
+            parser.error(f"no gadget is {min(unknown)!r}; choose from {', '.join(GADGETS)}")
+        print_removals(options.names, options.time, options.sample)
+        return
+    if len(options.names) != 1:
+        parser.error("give one folder")
     results = []
     print("| circuit | constraints | verdict | unique | ambiguous | unknown | CPU s |")
     print("|---|---|---|---|---|---|---|")
-    for path in sorted(options.folder.rglob("*.r1cs")):
+    for path in sorted(Path(options.names[0]).rglob("*.r1cs")):
         result = result_of(path, options.time, options.copies)
         results.append(result)
         if not options.undecided or result.verdict == UNKNOWN:

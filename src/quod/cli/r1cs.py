@@ -5,13 +5,16 @@ from __future__ import annotations
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from quod.cli.display.terminal import note, show, show_json
 from quod.cli.inspect import show_description
 from quod.cli.outputs import check_outputs
 from quod.cli.parameters import Argument, AsJson, Option, Quiet, finite_seconds
 from quod.wording import counted
+
+if TYPE_CHECKING:
+    from quod.r1cs.determinism.report import Report
 
 _R1cs = Annotated[Path, Argument("R1CS", "Constraint system.")]
 _CHUNK_CONSTRAINTS = 4096
@@ -107,6 +110,12 @@ def check(
             show(f"finding: {finding}")
         if (others := len(report.findings) - _MAX_FINDINGS) > 0:
             show(f"{counted(others, 'further finding')}")
+    if not report.has_all_findings:
+        note(
+            "Findings about bits, ranges and divisors were left out: the system is large, or the "
+            "time was up.",
+            quiet=quiet,
+        )
     with nullcontext() if waivers is None else naming_file(waivers):
         verdicts = unwaived(report, accepted)
     if sarif is not None:
@@ -131,18 +140,27 @@ def check(
             f"{'is' if len(verdicts) == 1 else 'are'} undecided, first {verdicts[0].name}{limit}"
         )
     if not rows.targets:
-        note(f"{r1cs} has no outputs, so there is nothing to decide; name --targets.", quiet=quiet)
+        note(
+            f"{r1cs} has no outputs: its constraints are assertions, and there is nothing to "
+            f"decide ({_findings_text(report)}). `--targets all` asks which signals the inputs "
+            "determine.",
+            quiet=quiet,
+        )
         return
     unique = len(report.of_kind(UNIQUE))
     waived = f", {len(rows.targets) - unique:,} waived" if accepted else ""
     note(
         f"{counted(unique, 'target')} unique{waived}: {counted(rows.count, 'constraint')}, "
-        f"{report.seconds:.2f} s",
+        f"{_findings_text(report)}, {report.seconds:.2f} s",
         quiet=quiet,
     )
 
 
 _MAX_FINDINGS = 20
+
+
+def _findings_text(report: Report) -> str:
+    return counted(len(report.findings), "finding") if report.findings else "no findings"
 
 
 def _names(text: str | None) -> list[str] | None:

@@ -31,6 +31,7 @@ def to_json(report: Report) -> dict[str, Any]:
         "timed_out": report.timed_out,
         "certificate_steps": len(report.certificate),
         "findings": [{"kind": each.kind, "message": each.message} for each in report.findings],
+        "has_all_findings": report.has_all_findings,
         "targets": [_target(report, verdict) for verdict in report.verdicts],
     }
 
@@ -47,7 +48,7 @@ def _target(report: Report, verdict: Verdict) -> dict[str, Any]:
 
 
 def write_sarif(path: Path, report: Report, verdicts: list[Verdict], artifact: str) -> None:
-    """Write verdicts as a SARIF 2.1.0 log, for code review; raises OutputError.
+    """Write verdicts and findings as a SARIF 2.1.0 log, for code review; raises OutputError.
 
     artifact: the path of the file that was checked.
     """
@@ -67,9 +68,22 @@ def write_sarif(path: Path, report: Report, verdicts: list[Verdict], artifact: s
         }
         for verdict in verdicts
     ]
+    results += [
+        {
+            "ruleId": finding.kind,
+            "level": "warning",
+            "message": {"text": str(finding)},
+            "locations": [{"physicalLocation": {"artifactLocation": {"uri": artifact}}}],
+        }
+        for finding in report.findings
+    ]
     rules = [
         {"id": AMBIGUOUS, "shortDescription": {"text": "Two witnesses with equal inputs differ."}},
         {"id": "unknown", "shortDescription": {"text": "Neither unique nor shown ambiguous."}},
+        *(
+            {"id": kind, "shortDescription": {"text": f"{kind.capitalize()}."}}
+            for kind in dict.fromkeys(finding.kind for finding in report.findings)
+        ),
     ]
     driver = {"name": "quod r1cs check", "rules": rules}
     log = {

@@ -61,7 +61,8 @@ class Report:
     verdicts: one for each target.
     certificate: the steps that prove the unique targets; the checker has replayed them.
     lemmas: those that steps refer to.
-    findings: likely causes, if a target is not unique.
+    findings: likely mistakes, with their reasons.
+    has_all_findings: False if there may be others, as the system is large or the time was up.
     pairs: counterexamples by the ambiguous target.
     timed_out: whether the time limit ended the check.
     """
@@ -74,6 +75,7 @@ class Report:
     seconds: float
     lemmas: tuple[Lemma, ...] = ()
     findings: tuple[Lint, ...] = ()
+    has_all_findings: bool = True
 
     def of_kind(self, kind: Kind) -> list[Verdict]:
         """Return the verdicts of one kind."""
@@ -99,7 +101,7 @@ def check(
     if rows.count >= MIN_ROWS and (report := _check_with_lemmas(rows, begin, seconds, progress)):
         return report
     form = NormalForm(rows)
-    facts = Propagation(rows, form, deadline)
+    facts = _Facts(rows, form, deadline)
     progress("propagating from the inputs")
     timed_out = is_interrupted = False
     try:
@@ -125,11 +127,41 @@ def check(
         _verdict(rows, wire, bool(determined[wire]), pairs.get(wire), core_of.get(wire, ()))
         for wire in rows.targets
     ]
-    findings = findings_of(facts) if undecided and not is_interrupted else []
+    certificate = tuple(facts.steps)
+    progress("looking for likely mistakes")
+    is_complete = not is_interrupted and facts.complete(deadline)
+    findings = findings_of(rows, facts if is_complete else None)
     return Report(
-        rows, tuple(verdicts), tuple(facts.steps), pairs, timed_out, monotonic() - begin, (),
-        tuple(findings),
+        rows, tuple(verdicts), certificate, pairs, timed_out, monotonic() - begin, (),
+        tuple(findings), is_complete,
     )  # fmt: skip
+
+
+class _Facts(Propagation):
+    """Propagation that goes on for findings, once the targets are decided."""
+
+    _is_for_findings = False
+
+    def are_targets_determined(self) -> bool:
+        return not self._is_for_findings and super().are_targets_determined()
+
+    def complete(self, deadline: float) -> bool:
+        """Derive all facts; return False if the system is too large, or the time is up."""
+        if not self.are_targets_determined():
+            return True
+        if self.rows.count > _MAX_FINDING_ROWS:
+            return False
+        self._is_for_findings = True
+        try:
+            propagate(self, deadline)
+        except TimeIsUp:
+            return False
+        return True
+
+
+_MAX_FINDING_ROWS = 50_000
+"""The number of rows up to which propagation goes on for findings; it takes as long as the check
+of a system with lemmas."""
 
 
 def _check_with_lemmas(
@@ -149,9 +181,16 @@ def _check_with_lemmas(
     progress(f"checking {len(propagation.lemmas)} lemmas and {len(facts.steps)} steps")
     determined = check_certificate(rows, propagation.form, facts.steps, propagation.lemmas)
     verdicts = [_verdict(rows, wire, bool(determined[wire]), None, ()) for wire in rows.targets]
+    progress("looking for likely mistakes")
+    all_facts = None
+    if rows.count <= _MAX_FINDING_ROWS:
+        deadline = begin + seconds
+        all_facts = _Facts(rows, NormalForm(rows), deadline)
+        if not all_facts.complete(deadline):
+            all_facts = None
     return Report(
         rows, tuple(verdicts), tuple(facts.steps), {}, False, monotonic() - begin,
-        tuple(propagation.lemmas),
+        tuple(propagation.lemmas), tuple(findings_of(rows, all_facts)), all_facts is not None,
     )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ class Rows:
     place: the location of a row in its source, for messages.
     lost_inputs: inputs of the source that have no wire. A compiler may have replaced them by
         combinations of other wires, so a target that seems ambiguous may depend on them.
+    public: the public inputs and outputs, for findings.
     """
 
     prime: int
@@ -48,6 +49,7 @@ class Rows:
     name: Callable[[int], str]
     place: Callable[[int], str]
     lost_inputs: int = 0
+    public: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
         if not _is_prime(self.prime):

@@ -25,11 +25,15 @@ _ATTEMPTS_PER_QUOTIENT = 4
 """The number of attempts for each quotient."""
 _MAX_CONFLICTS = 60
 """The number of conflicts after which an attempt to complete a witness ends."""
+_MAX_DEAD_ENDS = 200
+"""The number of nodes without a value after which an attempt ends."""
 _MAX_CHANGED_NODES = 16
 _MAX_ZERO_FACTORS = 12
 _MAX_WIDE_NODES = 6
 _MAX_COMPENSATED = 8
 """The number of changes of a node that are tried because its equations can compensate them."""
+_RANDOM_VALUES = 4
+"""The number of further random values that are tried for a node without a range."""
 _FURTHER_ATTEMPTS = 10
 """The number of further attempts from other random inputs."""
 
@@ -192,14 +196,16 @@ class Search:
         if bounds is not None:
             low, high = bounds
             return list(dict.fromkeys([generator.randint(low, high), low, high]))
-        return [generator.choice((generator.randrange(self._prime), generator.randrange(16))), 0, 1]
+        first = generator.choice((generator.randrange(self._prime), generator.randrange(16)))
+        # A curve has a point for about half of all coordinates, and few for 0 and 1.
+        return [first, 0, 1, *(generator.randrange(self._prime) for _ in range(_RANDOM_VALUES))]
 
     def _complete(
         self, assignment: Assignment, order: Sequence[int], candidates: Candidates
     ) -> bool:
         """Assign all nodes in order, with backtracking; return whether that succeeds."""
         decisions: list[tuple[tuple[int, int], int, int, list[int]]] = []
-        position, conflicts = 0, 0
+        position, conflicts, dead_ends = 0, 0, 0
         while True:
             while position < len(order) and assignment.values[order[position]] is not None:
                 position += 1
@@ -207,9 +213,11 @@ class Search:
                 return True
             if monotonic() > self.deadline:
                 return False
-            # First a factor that an equation with 0 leaves open, as other nodes follow from it.
-            free = (each for each in reversed(assignment.free) if assignment.values[each] is None)
-            node = next(free, order[position])
+            # First a factor that an equation with 0 leaves open, as other nodes follow from it. In
+            # some attempts it is left to follow from others, such as the inputs.
+            free = assignment.free if self._attempts % 3 != 2 else ()
+            open_nodes = (each for each in reversed(free) if assignment.values[each] is None)
+            node = next(open_nodes, order[position])
             try:
                 if conflicts and self._solves_equations:
                     solve_near(assignment, node, self._generator)
@@ -218,6 +226,9 @@ class Search:
                 values = self._roots(assignment, node) or list(candidates(node))
             except Conflict:
                 values = []
+                dead_ends += 1
+                if dead_ends > _MAX_DEAD_ENDS:
+                    return False
             decisions.append((assignment.checkpoint(), position, node, values))
             while decisions:
                 mark, position, node, values = decisions[-1]
@@ -232,6 +243,11 @@ class Search:
                     conflicts += 1
                     if conflicts > _MAX_CONFLICTS or monotonic() > self.deadline:
                         return False
+                    if conflicts == 1 and self._solves_equations:
+                        # From now on, equations near a node are solved before values are tried.
+                        decisions.pop()
+                        assignment.undo(mark)
+                        break
             else:
                 return False
 

@@ -46,6 +46,7 @@ def rows_of_file(
         r1cs.fr.value, r1cs.wires, _matrices_of(r1cs.matrices),
         *_disjoint(inputs, input_wires, targets, target_wires, name),
         name, lambda row: f"constraint {row}", 0 if inputs else _lost_inputs(r1cs),
+        frozenset(range(1, 1 + r1cs.public)),
     )  # fmt: skip
 
 
@@ -117,6 +118,7 @@ def rows_of_circuit(
     return Rows(
         system.prime, count, (a, b, c),
         *_disjoint(inputs, input_wires, targets, target_wires, name), name, location,
+        public=frozenset(range(1, 1 + public)),
     )  # fmt: skip
 
 
