@@ -129,7 +129,7 @@ class IntegerPolynomial(dict[tuple[int, ...], int]):
             monomial = tuple([node for node in m if node not in values])
             value = k * prod([values[node] for node in m if node in values])
             result[monomial] = result.get(monomial, 0) + value
-        return result if values else self
+        return result if values else IntegerPolynomial(self)
 
 
 class Multiples:
