@@ -74,7 +74,7 @@ def repeated(rows: Rows, count: int) -> Rows:
 
 
 def summary(results: Sequence[Result]) -> str:
-    """Return the share of decided circuits among those with outputs, and among all."""
+    """Return the share of decided circuits among those with outputs."""
     counts = Counter(result.verdict for result in results)
     decided = counts["unique"] + counts[AMBIGUOUS]
     asked = len(results) - counts[NO_OUTPUTS]

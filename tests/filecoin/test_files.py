@@ -89,7 +89,7 @@ def test_truncated_and_extended_files() -> None:
     data = commit_to_bincode(commit_output())
     generator = random.Random(1)
     for length in (0, 1, 4, len(data) - 1, *generator.sample(range(len(data)), 100)):
-        with pytest.raises(InputError, match=r"file, .*offset \d+: ends after"):
+        with pytest.raises(InputError, match=r"file, .*offset \d+: is cut off"):
             # A file shorter than a tag counts as JSON.
             parse_commit(data[:length] if length >= 4 else bytes(4), "file")
     with pytest.raises(InputError, match=f"offset {len(data)}: has 3 bytes after its end"):

@@ -74,7 +74,7 @@ def test_tree_d() -> None:
         node = trim_to_fr32(hashlib.sha256(b"".join(pair)).digest())
     assert node == tree.root == tree_d(nodes_to_words(data)).root
     for wrong in (b"", bytes(96), bytes(33)):
-        with pytest.raises(InputError, match="a power of two of nodes"):
+        with pytest.raises(InputError, match=r"the data must be 2\^n nodes"):
             tree_d(wrong)
     with pytest.raises(InputError, match="the leaf must be a whole number from 0 to 7, not 8"):
         tree.proof(8)

@@ -36,7 +36,8 @@ class StackedGraph:
 
     nodes: nodes of a layer, a power of two and at most 2**31.
     porep_id: 32 bytes.
-    api_version: 1.0 has the preceding node as the last DRG parent, later versions as the first.
+    api_version: 1.0 has the preceding node as the last DRG parent, later versions as the first;
+        1.0 also truncates the permuted indices of expander parents to 32 bits.
     """
 
     nodes: int

@@ -40,7 +40,11 @@ def element_to_node(element: int) -> bytes:
 
 
 def poseidon_node(name: str, nodes: Iterable[bytes]) -> bytes:
-    """Return the node of the Poseidon hash of 2, 4, 8 or 11 nodes, with the tag of Merkle trees."""
+    """Return the Poseidon hash of nodes with the tag of Merkle trees.
+
+    name: what the nodes are, for errors.
+    Raises InputError for a number of nodes that is no arity of Poseidon.
+    """
     return element_to_node(neptune_hash([node_to_element(name, node) for node in nodes]))
 
 

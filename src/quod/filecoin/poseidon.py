@@ -125,7 +125,7 @@ class NodeHasher:
 
 
 def _downloaded(device: AnyDevice, what: str, buffer: Buffer) -> Words:
-    """Download nodes; raises DeviceError if a kernel has not written them."""
+    """Download nodes; raises DeviceError for one above p, such as memory that no kernel wrote."""
     nodes = np.empty((buffer.nbytes // NODE_BYTES, _NODE_WORDS), np.uint32)
     device.download(buffer, nodes)
     if not all_canonical(BLS12_381_FR, nodes):

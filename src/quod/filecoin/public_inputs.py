@@ -22,8 +22,9 @@ def porep_inputs(
     """Return the public inputs of a partition of a proof of replication.
 
     challenges: of `porep_challenges`.
-    They are the ids, and for each challenge the index of each path in the circuit's order: the data
-    node, the parents' columns, the node itself as the label's number, its replica node, its column.
+    They are replica_id, comm_d and comm_r, and for each challenge the index of each path's leaf in
+    the circuit's order: the data node, the parents' columns, the node itself as the label's number,
+    its replica node, its column.
     """
     inputs = [
         node_to_element(name, node)

@@ -41,7 +41,7 @@ class PoRepConfig:
 
     sector: the sector's shape.
     porep_id: 32 bytes, which the graph and the replica id depend on.
-    api_version: orders the DRG parents.
+    api_version: determines the order of DRG parents, and the width of expander indices.
     challenges: the derivation of challenges.
     """
 

@@ -74,7 +74,7 @@ class Bincode(Position):
         data = self.data[self.offset : self.offset + size]
         if len(data) < size:
             raise self.error(
-                f"ends after {len(data)} of {size} bytes; copy the file again", self.offset
+                f"is cut off: the field needs {size} bytes, and {len(data)} are left", self.offset
             )
         self.offset += size
         return data

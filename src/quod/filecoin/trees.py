@@ -62,14 +62,14 @@ class MerkleTree:
 
 
 def tree_d(data: bytes | Words) -> MerkleTree:
-    """Compute TreeD over the nodes of a sector's data, a power of two of them.
+    """Compute TreeD over the nodes of a sector's data.
 
-    Raises InputError for another number of nodes.
+    Raises InputError unless the number of nodes is a power of two.
     """
     level = np.ascontiguousarray(data).tobytes() if isinstance(data, np.ndarray) else data
     count = len(level) // NODE_BYTES
     if not count or count & (count - 1) or len(level) % NODE_BYTES:
-        raise InputError(f"the data must be a power of two of nodes, not {len(level)} bytes")
+        raise InputError(f"the data must be 2^n nodes of 32 bytes, not {len(level)} bytes")
     levels = [nodes_to_words(level)]
     while count > 1:
         level = sha256_level(level)

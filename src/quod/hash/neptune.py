@@ -2,9 +2,9 @@
 
 Grassi, Khovratovich, Rechberger, Roy, Schofnegger, eprint 2019/458, with neptune's choices
 (github.com/argumentcomputer/neptune, "standard" strength): the state is a domain tag and then the
-inputs, the hash is element 1 of the last state, and the matrix is the Cauchy matrix of 0, 1, ...
-The rounds are in neptune's compressed form: constants are added after the S-boxes, one in a partial
-round, and the matrix of a partial round is sparse.
+inputs, the hash is element 1 of the last state, and entry (i, j) of the matrix is
+1 / (i + j + width). The rounds are in neptune's compressed form: constants are added after the
+S-boxes, one in a partial round, and the matrix of a partial round is sparse.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ def _hash(parameters: NeptuneParameters, tag: int, inputs: Sequence[int]) -> int
     ):
         first = state[0] = _fifth_power(state[0]) + constant
         total = sum([a * b for a, b in zip(state, sparse.column)]) % _P
-        # Only the first element is reduced: the others grow by a factor of at most 60 * p.
+        # Only the first element is reduced: the others stay below 121 * p**2 in 60 rounds.
         state = [total, *[a + first * b for a, b in zip(state[1:], sparse.row)]]
     for constants in (*parameters.last_constants, (0,) * parameters.width):
         state = _full_round(state, constants, parameters.matrix)

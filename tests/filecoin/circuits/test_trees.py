@@ -107,7 +107,7 @@ def test_arities_of_a_tree() -> None:
     ("circuit", "message"),
     [
         (lambda: StackedCircuit((3,), 2, 1), "must be 2, 4 or 8 at each level"),
-        (lambda: StackedCircuit((8,), 3, 1), "a column of 3 labels cannot be hashed"),
+        (lambda: StackedCircuit((8,), 3, 1), "the number of layers must be an arity of Poseidon"),
         (lambda: StackedCircuit((8,), 2, 0), "the number of challenges"),
         (lambda: FallbackPoStCircuit((8,), 0, 1), "the number of sectors"),
         (lambda: FallbackPoStCircuit((8,), 1, -1), "the number of challenges"),

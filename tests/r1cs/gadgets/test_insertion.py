@@ -57,11 +57,11 @@ def test_selection() -> None:
 
 def test_operands_of_wrong_length() -> None:
     system = r1cs.ConstraintSystem(CURVE)
-    with pytest.raises(InputError, match="not among 2 by 2 bits"):
+    with pytest.raises(InputError, match="not 2 bits and 2 elements"):
         gadgets.insert(system, 1, [2, 3], [0, 1])
     with pytest.raises(InputError, match="2 bits select from 4 elements"):
         gadgets.select(system, [1, 2, 3], [0, 1])
-    with pytest.raises(InputError, match="a path of 3 bits has a position of 2 bits"):
+    with pytest.raises(InputError, match="need a position of 3 bits, not of 2"):
         gadgets.root_of_path(system, 1, [0, 1], [[1] * 7], node)
     with pytest.raises(InputError, match="not known to be a bit"):
         gadgets.pick(system, system.private("x"), 1, 2)

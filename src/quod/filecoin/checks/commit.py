@@ -24,9 +24,11 @@ def check_commit(
     output: CommitOutput, *, miner: int | None = None, sector_number: int | None = None,
     device: AnyDevice | None = None,
 ) -> None:  # fmt: skip
-    """Check an output of C1, as `read_commit` returns it, against its statement.
+    """Check an output of C1 against its statement.
 
-    miner, sector_number: the replica id is checked if both are given; the output has neither.
+    output: the `output` of what `read_commit` returns.
+    miner, sector_number: the replica id is checked if both are given. The output has neither;
+        lotus's c1.json has the sector's number.
     device: computes the Poseidon hashes; None stands for plain Python, in which a sector of 32 GiB
         takes a minute.
     Raises InputError with the field that is wrong, such as

@@ -98,7 +98,9 @@ def _group(path: Path, level: int, node: bytes) -> bytes:
 def _check_path(section: str, proof: MerkleProof, arities: Sequence[int], leaf: int) -> None:
     actual = tuple(len(element.hashes) + 1 for element in proof.path)
     if actual != tuple(arities):
-        raise InputError(f"has levels of the arities {actual}, not {arities}", section=section)
+        raise InputError(
+            f"has levels of the arities {actual}, the sector's tree {arities}", section=section
+        )
     if proof.leaf_index != leaf:
         raise InputError(
             f"is a path to leaf {proof.leaf_index}, not to the challenged leaf {leaf}",
@@ -114,5 +116,5 @@ def _check_root(section: str, proof: MerkleProof, root: bytes, name: str) -> Non
 def _check_end(section: str, proof: MerkleProof, node: bytes) -> None:
     if node != proof.root:
         raise InputError(
-            f"is a path to {node.hex()}, not to its root {proof.root.hex()}", section=section
+            f"is a path to {node.hex()}, but its root is {proof.root.hex()}", section=section
         )

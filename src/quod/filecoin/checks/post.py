@@ -20,6 +20,10 @@ def check_post_sector(
     challenges: of `window_challenges` or `winning_challenges`; another randomness gives others.
     Raises InputError with the field that is wrong.
     """
+    if len(proof.vanilla_proof) != 1:
+        raise InputError(
+            f"must have 1 entry, not {len(proof.vanilla_proof)}", section="vanilla_proof.sectors"
+        )
     (vanilla_proof,) = proof.vanilla_proof
     field, checker = "vanilla_proof.sectors[0]", PathChecker(sector, device)
     if len(vanilla_proof.inclusion_proofs) != len(challenges):

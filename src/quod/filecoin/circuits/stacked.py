@@ -78,8 +78,8 @@ class StackedCircuit:
         whole_number("the number of challenges", self.challenges, 1)
         if self.layers not in PARTIAL_ROUNDS:
             raise InputError(
-                f"a column of {shown(self.layers)} labels cannot be hashed; Poseidon has the "
-                f"arities {', '.join(map(str, PARTIAL_ROUNDS))}"
+                f"the number of layers must be an arity of Poseidon: "
+                f"{', '.join(map(str, PARTIAL_ROUNDS))}, not {shown(self.layers)}"
             )
 
     @classmethod

@@ -38,7 +38,7 @@ def root_of_path(
     levels = [signals(system, "the siblings", level) for level in in_order("the levels", siblings)]
     sizes = [len(level).bit_length() for level in levels]
     if sum(sizes) != len(bits):
-        raise InputError(f"a path of {sum(sizes)} bits has a position of {len(bits)} bits")
+        raise InputError(f"the siblings need a position of {sum(sizes)} bits, not of {len(bits)}")
     start = 0
     for index, (level, size) in enumerate(zip(levels, sizes, strict=True)):
         with system.namespace(f"path[{index}]"):

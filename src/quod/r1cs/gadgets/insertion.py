@@ -43,8 +43,8 @@ def insert(
     elements = signals(system, "the other elements", others)
     if len(bits) not in _INSERTIONS or len(elements) != (1 << len(bits)) - 1:
         raise InputError(
-            "an element is inserted among 1, 3 or 7 others by an index of 1, 2 or 3 bits, not "
-            f"among {len(elements)} by {len(bits)} bits"
+            "insertion needs n bits of an index and 2^n - 1 other elements, n from 1 to 3, not "
+            f"{len(bits)} bits and {len(elements)} elements"
         )
     return _INSERTIONS[len(bits)](system, signal_of(system, element), elements, bits)
 

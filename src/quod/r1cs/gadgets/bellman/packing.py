@@ -32,7 +32,7 @@ def element_bits(system: ConstraintSystem, element: Operand) -> list[Signal]:
 
 
 def packed(system: ConstraintSystem, bits: Sequence[Operand]) -> Signal:
-    """Return the number of bits, least significant first, as a new wire; 1 constraint.
+    """Return a new wire with the number that bits are, least significant first; 1 constraint.
 
     Raises InputError for more bits than fit in one element: 254 over BLS12-381.
     """

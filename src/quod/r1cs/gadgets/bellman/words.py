@@ -41,7 +41,7 @@ def exclusive_or_of_words(system: ConstraintSystem, left: Word, right: Word) -> 
 class Equalities:
     """Sums of words modulo 2**32, with equalities packed into shared constraints.
 
-    A sum equals its bits by a constraint on numbers of 33 to 36 bits. A constraint has room for
+    A sum equals its bits by a constraint on numbers of 33 to 35 bits. A constraint has room for
     several such equalities, at different bit offsets. `flush` adds the last constraint.
     """
 
