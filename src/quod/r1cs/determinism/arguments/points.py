@@ -252,7 +252,7 @@ class _Finder:
         if (x, y) in self._facts.points or (x, y) in self._attempted:
             return
         self._attempted.add((x, y))
-        if [len(m) for terms in (x, y) for m, _ in terms] != [1, 1]:
+        if any([len(monomial) for monomial, _ in terms] != [1] for terms in (x, y)):
             return
         third, slope = (x[0][0][0], y[0][0][0]), self._slope(x)
         for index in self._facts.products_of[slope] if slope else ():
