@@ -14,6 +14,8 @@ from itertools import product as cartesian
 from quod.curve.named import EDWARDS
 from quod.frozen import frozen
 from quod.r1cs.determinism.arguments.denominators import affine_polynomial
+from quod.r1cs.determinism.arguments.expansions import MAX_EXPANSIONS, Expander, Expansion, terms_of
+from quod.r1cs.determinism.arguments.logarithms import Logarithms
 from quod.r1cs.determinism.arithmetic import (
     IntegerPolynomial,
     Multiples,
@@ -28,14 +30,6 @@ from quod.r1cs.determinism.rules import Rule, Step, Terms
 
 _MAX_BITS = 5
 """The number of bits that select a point."""
-_MAX_EXPANSIONS = 100
-"""The number of definitions that replace nodes of a coordinate."""
-_MAX_DEFINITION = 16
-"""The number of nodes of a definition."""
-_MAX_TERMS = 400
-"""The number of terms of both coordinates."""
-_MAX_FACTOR = 16
-"""The odd part of the factor that yields a point of a table."""
 _SMALL_LEVELS = 4
 """The bound of the exponent of 2 in the factors of the first table."""
 _MAX_CONSTANT = 1 << 10
@@ -58,9 +52,9 @@ def subgroup_orders(prime: int) -> tuple[int, ...]:
 class _Finder:
     def __init__(self, facts: Propagation) -> None:
         self._facts, self._form, self._prime = facts, facts.form, facts.prime
-        self._definitions: dict[int, tuple[int, IntegerPolynomial] | None] = {}
+        self._expander = Expander(facts)
         groups = dict.fromkeys(each.multiples for each in facts.points.values())
-        self._logarithms = {group: _Logarithms(group) for group in groups}
+        self._logarithms = {group: Logarithms(group) for group in groups}
         self._products = {product.row: product for product in facts.form.products}
         self._attempted = set[tuple[Terms, Terms]]()
 
@@ -126,19 +120,19 @@ class _Finder:
             return None
         line_factor = -pow(x_part[x3,], -1, prime)
         square_factor = pow(total[x3,], -1, prime)
-        x1 = self._reduced(x_part * {(): line_factor} + {(x3,): 1})
-        y1 = self._reduced(y_part * {(): line_factor} - {(y3,): 1})
+        x1 = self._expander.reduced(x_part * {(): line_factor} + {(x3,): 1})
+        y1 = self._expander.reduced(y_part * {(): line_factor} - {(y3,): 1})
         # B * slope^2 = x1 + x2 + x3 + A, and slope * (x2 - x1) = y2 - y1 up to a factor.
-        x2_plus_a = self._reduced(total * {(): square_factor} - x1 - {(x3,): 1})
-        difference = self._reduced(x2_plus_a - x1)
+        x2_plus_a = self._expander.reduced(total * {(): square_factor} - x1 - {(x3,): 1})
+        difference = self._expander.reduced(x2_plus_a - x1)
         multiple = self._wires(divisor, slope.factor)
         monomial = next((m for m in difference if m), None)
         if monomial is None or not multiple.get(monomial):
             return None
         chord_factor = difference[monomial] * pow(multiple[monomial], -1, prime)
-        x2 = self._reduced(multiple * {(): chord_factor} + x1)
-        y2 = self._reduced(self._wires(chord.c) * {(): chord_factor} + y1)
-        constant = self._reduced(x2_plus_a - x2)
+        x2 = self._expander.reduced(multiple * {(): chord_factor} + x1)
+        y2 = self._expander.reduced(self._wires(chord.c) * {(): chord_factor} + y1)
+        constant = self._expander.reduced(x2_plus_a - x2)
         if any(constant.keys() - {()}) or any(map(self._undetermined, (x1, y1, x2, y2))):
             return None
         b = square.a.factor * square.b.factor * square_factor % prime
@@ -195,8 +189,8 @@ class _Finder:
 
         If e·G = 2^t·P, the point is G / 2^t, and P is its multiple e.
         """
-        expansion = _Expansion(x, y)
-        self._expand_copies(expansion)
+        expansion = Expansion(x, y)
+        self._expander.expand_copies(expansion)
         if any(m for m in (*expansion.x, *expansion.y)):
             return []
         multiple: Point = expansion.x.get((), 0), expansion.y.get((), 0)
@@ -207,7 +201,7 @@ class _Finder:
                 generator = group[pow(1 << exponent, -1, group.order)]
                 assert generator is not None
                 rebased = Multiples(self._prime, group.a, group.b, *generator, group.order)
-                self._logarithms[rebased] = _Logarithms(rebased, factors[multiple])
+                self._logarithms[rebased] = Logarithms(rebased, factors[multiple])
                 return [rebased]
             multiple = group.add(multiple, multiple)
         return []
@@ -223,9 +217,9 @@ class _Finder:
         facts, name = self._facts, (terms_of(x), terms_of(y))
         if (multiple := self._recorded(name, group)) is not None:
             return multiple
-        expansion = _Expansion(x, y)
-        for _ in range(_MAX_EXPANSIONS):
-            self._expand_copies(expansion)
+        expansion = Expansion(x, y)
+        for _ in range(MAX_EXPANSIONS):
+            self._expander.expand_copies(expansion)
             source = terms_of(expansion.x), terms_of(expansion.y)
             self._add_earlier(*source)
             numbers: tuple[int, ...] = ()
@@ -243,7 +237,7 @@ class _Finder:
                 facts.steps.append(step._replace(numbers=numbers))
                 facts.points[name] = multiple
                 return multiple
-            if not self._expand(expansion):
+            if not self._expander.expand(expansion):
                 return None
         return None
 
@@ -266,13 +260,13 @@ class _Finder:
         """Return the slope of a chord if a polynomial is the first coordinate of a sum, or 0."""
         if [len(monomial) for monomial, _ in x] != [1]:
             return 0
-        square = self._products.get(self._row(x[0][0][0]))
+        square = self._products.get(self._expander.row(x[0][0][0]))
         return square.a.node if square and self._is_square(square, square.a.node) else 0
 
     def _sum(self, x: IntegerPolynomial, y: IntegerPolynomial) -> MultipleSet | None:
         """Return the multiples that a pair is if it is a copy of a sum."""
-        expansion = _Expansion(x, y)
-        self._expand_copies(expansion)
+        expansion = Expansion(x, y)
+        self._expander.expand_copies(expansion)
         source = terms_of(expansion.x), terms_of(expansion.y)
         self._add_earlier(*source)
         return self._facts.points.get(source)
@@ -283,11 +277,11 @@ class _Finder:
         return multiple if is_required else None
 
     def _values(
-        self, expansion: _Expansion, curve: tuple[int, int]
+        self, expansion: Expansion, curve: tuple[int, int]
     ) -> list[tuple[int, int]]:  # fmt: skip
         """Return the values for all choices of bits, if all are on a curve; else none."""
         nodes = list(dict.fromkeys(n for m in (*expansion.x, *expansion.y) for n in m))
-        if len(nodes) > _MAX_BITS or not all(map(self._is_bit, nodes)):
+        if len(nodes) > _MAX_BITS or not all(map(self._expander.is_bit, nodes)):
             return []
         points: list[tuple[int, int]] = []
         (a, b), p = curve, self._prime
@@ -327,8 +321,8 @@ class _Finder:
     def _factors(
         self, group: Multiples, points: Sequence[tuple[int, int]], levels: int | None = None
     ) -> list[int] | None:  # fmt: skip
-        """See `_Logarithms.of`."""
-        return self._logarithms.setdefault(group, _Logarithms(group)).of(points, levels)
+        """See `Logarithms.of`."""
+        return self._logarithms.setdefault(group, Logarithms(group)).of(points, levels)
 
     def _invert(self, divisor: Affine, dividend: Affine) -> bool:
         """Record that an ordinate of a point is never 0."""
@@ -336,17 +330,17 @@ class _Finder:
             return False
         facts, node = self._facts, divisor.node
         y = IntegerPolynomial({(node,): 1})
-        expansion = _Expansion(IntegerPolynomial(), y)
+        expansion = Expansion(IntegerPolynomial(), y)
         if node >= self._form.wires:
             reference = facts.rows.count + node - self._form.wires
             definition = self._wires(Affine(1, node, 0)) - y
             expansion.replace(node, reference, definition, self._prime)
         if dividend.factor:
             # The quotient may be x/y of a sum whose slope other rules determined.
-            pair = _Expansion(IntegerPolynomial({(dividend.node,): 1}), expansion.y)
-            self._expand_copies(pair)
+            pair = Expansion(IntegerPolynomial({(dividend.node,): 1}), expansion.y)
+            self._expander.expand_copies(pair)
             self._add_earlier(terms_of(pair.x), terms_of(pair.y))
-        self._expand_copies(expansion)
+        self._expander.expand_copies(expansion)
         ordinate = terms_of(expansion.y)
         for source in facts.points:
             if source[1] == ordinate:
@@ -361,99 +355,12 @@ class _Finder:
 
     def _wires(self, term: Affine, factor: int = 1) -> IntegerPolynomial:
         """Return a multiple of an affine term as a polynomial in wires."""
-        return self._reduced(IntegerPolynomial(affine_polynomial(self._form, term)) * {(): factor})
-
-    def _reduced(self, terms: Polynomial) -> IntegerPolynomial:
-        return IntegerPolynomial(
-            {m: k % self._prime for m, k in sorted(terms.items()) if k % self._prime}
+        return self._expander.reduced(
+            IntegerPolynomial(affine_polynomial(self._form, term)) * {(): factor}
         )
 
     def _undetermined(self, terms: Polynomial) -> list[int]:
         return [n for m in terms for n in m if not self._facts.determined[n]]
-
-    def _is_bit(self, node: int) -> bool:
-        bounds = self._facts.ranges[node]
-        return bounds is not None and bounds[1] - bounds[0] == 1
-
-    def _expand_copies(self, expansion: _Expansion) -> None:
-        """Replace all nodes that are copies of others, and constants."""
-        for _ in range(_MAX_EXPANSIONS):
-            nodes = self._insert_constants(expansion)
-            for node in nodes:
-                definition = self._definition(node)
-                if definition is not None and _is_copy(definition[1]):
-                    expansion.replace(node, *definition, self._prime)
-                    break
-            else:
-                return
-
-    def _expand(self, expansion: _Expansion) -> bool:
-        """Replace a node by its definition; return whether there is one.
-
-        Bits are the last ones: first those that follow from the other nodes, such as products. Of
-        several nodes the one that was determined last has no other one's definition.
-        """
-        nodes = self._insert_constants(expansion)
-        best: tuple[tuple[bool, bool, int], int] | None = None
-        for node in nodes:
-            if (definition := self._definition(node)) is not None:
-                others = {n for m in definition[1] for n in m}
-                reason = self._facts.reasons.get(node, -1)
-                order = not self._is_bit(node), others <= nodes, reason
-                if len(others) <= _MAX_DEFINITION and (best is None or order > best[0]):
-                    best = order, node
-        if best is None or (definition := self._definition(best[1])) is None:
-            return False
-        expansion.replace(best[1], *definition, self._prime)
-        self._insert_constants(expansion)
-        return len(expansion.x) + len(expansion.y) <= _MAX_TERMS
-
-    def _insert_constants(self, expansion: _Expansion) -> set[int]:
-        """Replace constants by their values; return the other nodes."""
-        expansion.x, expansion.y = map(self._constants_inserted, (expansion.x, expansion.y))
-        return {n for m in (*expansion.x, *expansion.y) for n in m}
-
-    def _constants_inserted(self, terms: IntegerPolynomial) -> IntegerPolynomial:
-        ends = {n: self._facts.ranges[n] for m in terms for n in m}
-        values = {n: bounds[0] for n, bounds in ends.items() if bounds and bounds[0] == bounds[1]}
-        return self._reduced(terms.at(values))
-
-    def _definition(self, node: int) -> tuple[int, IntegerPolynomial] | None:
-        """Return the number of the constraint that determined a node, as a polynomial in wires."""
-        if node not in self._definitions:
-            self._definitions[node] = self._find_definition(node)
-        return self._definitions[node]
-
-    def _find_definition(self, node: int) -> tuple[int, IntegerPolynomial] | None:
-        rows = self._facts.rows
-        if (row := self._row(node)) < 0:
-            return None
-        a, b, c = (
-            IntegerPolynomial.of(
-                ((wire,) if wire else (), k) for wire, k in zip(*rows.side(matrix, row))
-            )
-            for matrix in range(3)
-        )
-        terms = self._constants_inserted(a * b - c)
-        if not terms.get((node,)) or sum(node in m for m in terms) > 1:
-            return None
-        return row, terms
-
-    def _row(self, node: int) -> int:
-        """Return the row that determined a node alone, also as a part of a form; else -1."""
-        count = self._facts.rows.count
-        row = self._reason(node)
-        if count <= row < count + len(self._form.forms):
-            row = self._reason(self._form.wires + row - count)
-        return row if row < count else -1
-
-    def _reason(self, node: int) -> int:
-        """Return the constraint that determined a node alone, or -1."""
-        number = self._facts.reasons.get(node)
-        step = None if number is None else self._facts.steps[number]
-        if step is None or step.rule is not Rule.DIGITS or len(step.sources) != 1:
-            return -1
-        return step.sources[0][0]
 
 
 @frozen(eq=False)
@@ -469,67 +376,3 @@ class _Addition:
     second: _Pair
     third: _Pair
     sources: tuple[tuple[int, Terms], ...]
-
-
-class _Expansion:
-    """Two polynomials, and the multiples of constraints by which they differ from others."""
-
-    def __init__(self, x: IntegerPolynomial, y: IntegerPolynomial) -> None:
-        self.x, self.y = x, y
-        self._multipliers: dict[int, IntegerPolynomial] = {}
-
-    def replace(self, node: int, reference: int, definition: IntegerPolynomial, prime: int) -> None:
-        """Replace a node by its value, from a constraint in which it is linear."""
-        scale = pow(definition[node,], -1, prime)
-        total = self._multipliers.setdefault(reference, IntegerPolynomial())
-        parts = []
-        for power, terms in enumerate((self.x, self.y)):
-            factor = IntegerPolynomial()
-            for monomial, k in terms.items():
-                if node in monomial:
-                    others = list(monomial)
-                    others.remove(node)
-                    factor += {tuple(others): k * scale % prime}
-            total += factor * {(SEPARATOR,) * power: 1}
-            parts.append(terms - factor * definition)
-        self.x, self.y = parts
-
-    def sources(self) -> tuple[tuple[int, Terms], ...]:
-        """Return the multiples of constraints of a step."""
-        return tuple((row, tuple(terms.items())) for row, terms in self._multipliers.items())
-
-
-def _is_copy(definition: IntegerPolynomial) -> bool:
-    return len(definition.keys() - {()}) == 2 and all(len(m) < 2 for m in definition)
-
-
-def terms_of(polynomial: Polynomial) -> Terms:
-    """Return a reduced polynomial as a tuple."""
-    return tuple(sorted(polynomial.items()))
-
-
-class _Logarithms:
-    """The factors that yield points from a point: small numbers times powers of 2."""
-
-    def __init__(self, multiples: Multiples, *factors: int) -> None:
-        """Start with further factors."""
-        self._multiples = multiples
-        self._factors = {point[0]: abs(k) for k in factors if (point := multiples[k]) is not None}
-        self._levels = 0
-
-    def of(self, points: Sequence[tuple[int, int]], levels: int | None = None) -> list[int] | None:
-        """Return the factors of points, or None if one has no factor.
-
-        levels: a bound of the exponent of the power of 2.
-        """
-        multiples, factors = self._multiples, self._factors
-        levels = multiples.order.bit_length() if levels is None else levels
-        while any(x not in factors for x, _ in points):
-            if self._levels >= levels:
-                return None
-            for odd in range(1, _MAX_FACTOR, 2):
-                factor = odd << self._levels
-                if factor < multiples.order and (point := multiples[factor]) is not None:
-                    factors.setdefault(point[0], factor)
-            self._levels += 1
-        return [k if multiples[k := factors[x]] == (x, y) else -k for x, y in points]
