@@ -47,11 +47,21 @@ def assert_deterministic(
     """Assert that a circuit's inputs determine its outputs, or the signals named by `targets`.
 
     waived: names of targets that need not be determined.
-    Raises AssertionError with the verdict on each other target: ambiguous, or unknown if neither
-    holds within the time limit. See `Circuit.check`.
+    Raises AssertionError if there are no targets, and else with the verdict on each target that is
+    not determined: ambiguous, with inputs and values of two witnesses, or unknown; then with the
+    findings. See `Circuit.check`.
     """
-    verdicts = circuit.check(targets=targets, seconds=seconds).verdicts
-    if failures := [
-        verdict for verdict in verdicts if verdict.kind != "unique" and verdict.name not in waived
-    ]:
-        raise AssertionError("\n".join(map(str, failures)))
+    if targets is None and not circuit.system.outputs:
+        raise AssertionError("the circuit has no outputs; name targets")
+    report = circuit.check(targets=targets, seconds=seconds)
+    if not report.verdicts:
+        raise AssertionError("all signals are inputs; name other targets")
+    failures = [
+        verdict
+        for verdict in report.verdicts
+        if verdict.kind != "unique" and verdict.name not in waived
+    ]
+    if failures:
+        lines = [line for verdict in failures for line in report.lines_of(verdict)]
+        lines += [f"finding: {finding}" for finding in report.findings]
+        raise AssertionError("\n".join(lines))

@@ -165,6 +165,60 @@ def test_question_without_targets(
     assert f"cube.r1cs: {message}" in capsys.readouterr().err
 
 
+def last_digit(system: System) -> None:
+    """The digit is public, and declared after a public input."""
+    x = system.public("x")
+    quotient, digit = system.hint(lambda value: divmod(value, 10), [x], 2)
+    system.assert_equal(10 * quotient + digit, x)
+    system.output("digit", digit)
+
+
+def test_file_that_marks_no_outputs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A check that decides nothing fails at once, and says so in each format."""
+    circuit = r1cs.trace(last_digit)
+    circuit.write_r1cs("digit.r1cs")
+    circuit.write_sym("digit.sym")
+    words = ["r1cs", "check", "digit.r1cs", "digit.sym"]
+    assert entry.run([*words, "--quiet", "--json", "--sarif", "log.sarif"]) == 14
+    output = capsys.readouterr()
+    message = "digit.r1cs marks no outputs, so nothing is decided; name them: --targets NAMES"
+    assert message in output.err
+    assert "marks no outputs" in json.loads(output.out)["error"]
+    (run,) = json.loads(Path("log.sarif").read_text())["runs"]
+    assert not run["invocations"][0]["executionSuccessful"]
+    assert entry.run([*words, "--targets", "all"]) == 0
+    assert "marks no outputs: 2 public signals were taken as inputs" in capsys.readouterr().err
+    assert entry.run([*words, "--targets", "digit"]) == 13
+
+
+def test_circuit_without_outputs() -> None:
+    """Nothing is decided, so it does not pass."""
+    circuit = r1cs.trace(lambda system: system.assert_nonzero(system.private("x")))
+    report = circuit.check()
+    assert not report.is_unique
+    assert repr(report) == "<Report: no targets; 0 findings>"
+    with pytest.raises(AssertionError, match="the circuit has no outputs; name targets"):
+        assert_deterministic(circuit)
+    assert_deterministic(circuit, targets=["all"])
+
+
+def test_report_shows_the_counterexample() -> None:
+    circuit = r1cs.trace(last_digit)
+    report = circuit.check()
+    assert repr(report).startswith("<Report: 1 ambiguous; ")
+    verdict, inputs, differing, *lines = str(report).splitlines()
+    first, second = report.witnesses("digit")
+    for witness in (first, second):
+        assert not circuit.check(witness)
+    values = [int.from_bytes(each.values[2].tobytes(), "little") for each in (first, second)]
+    assert verdict == f"digit: ambiguous, {values[0]} or {values[1]}"
+    assert inputs.startswith("  for the inputs x = ")
+    assert differing.startswith("  other signals that differ: ")
+    assert all(line.startswith("finding: ") for line in lines)
+    with pytest.raises(InputError, match="'x' is no ambiguous target"):
+        report.witnesses("x")
+
+
 def test_assertion_about_no_targets_does_not_pass() -> None:
     with pytest.raises(InputError, match="no signal is named as a target"):
         assert_deterministic(r1cs.trace(square_root), targets=[])
@@ -223,7 +277,9 @@ def test_any_prime_modulus(modulus: int, code: int, tmp_path: Path) -> None:
 def test_assert_deterministic() -> None:
     assert_deterministic(r1cs.trace(lambda s: s.output("y", s.private("x") ** 3)))
     circuit = r1cs.trace(square_root)
-    with pytest.raises(AssertionError, match=r"^root: ambiguous, \d+ or \d+$"):
+    with pytest.raises(
+        AssertionError, match=r"^root: ambiguous, \d+ or \d+\n  for the inputs x = "
+    ):
         assert_deterministic(circuit)
     assert_deterministic(circuit, waived=["root"])
     assert_deterministic(circuit, targets=["x_again"])

@@ -74,7 +74,8 @@ def check(
     """Decide for each output whether the inputs determine it.
 
     A target is unique (with a checked certificate), ambiguous (with two witnesses), or unknown.
-    The exit code is 0 if all are unique or waived, 13 if one is ambiguous, else 14.
+    The exit code is 0 if all are unique or waived, 13 if one is ambiguous, else 14; also 14 if the
+    file marks no outputs and no --targets are named.
     """
     from quod.errors import AmbiguousError, UndecidedError, naming_file
     from quod.r1cs.determinism.export import (
@@ -89,7 +90,7 @@ def check(
     check_outputs(outputs, [path for path in (r1cs, symbols, waivers) if path is not None])
     from quod.formats import R1cs
     from quod.formats.sym import wire_names
-    from quod.r1cs.determinism.report import AMBIGUOUS, UNIQUE
+    from quod.r1cs.determinism.report import AMBIGUOUS, UNIQUE, empty_report
     from quod.r1cs.determinism.report import check as decide
     from quod.r1cs.determinism.sources import rows_of_file
     from quod.r1cs.determinism.waivers import read_waivers, unwaived
@@ -99,13 +100,24 @@ def check(
     with naming_file(r1cs):
         names = {} if symbols is None else wire_names(symbols, system)
         rows = rows_of_file(system, names, inputs=_names(inputs), targets=_names(targets))
+    if not rows.targets:
+        reason = (
+            "marks no outputs, so nothing is decided; name them: --targets NAMES, or all"
+            if targets is None
+            else "has no signals but inputs, so nothing is decided; name fewer --inputs"
+        )
+        if as_json:
+            show_json(to_json(empty_report(rows, reason)))
+        if sarif is not None:
+            write_sarif(sarif, empty_report(rows, reason), [], str(r1cs))
+        raise UndecidedError(f"{r1cs} {reason}")
     report = decide(rows, seconds=time, progress=lambda text: note(text, quiet=quiet))
     if as_json:
         show_json(to_json(report))
     else:
         for verdict in report.verdicts:
             if not quiet or verdict.kind != UNIQUE:
-                show(str(verdict))
+                show("\n".join(report.lines_of(verdict)))
         for finding in report.findings[:_MAX_FINDINGS]:
             show(f"finding: {finding}")
         if (others := len(report.findings) - _MAX_FINDINGS) > 0:
@@ -127,6 +139,7 @@ def check(
         raise AmbiguousError(
             f"{r1cs}: {counted(len(ambiguous), 'target')} of {len(rows.targets):,} "
             f"{'is' if len(ambiguous) == 1 else 'are'} ambiguous, first {ambiguous[0].name}"
+            f"{'' if counterexample else '; write two witnesses with --counterexample PREFIX'}"
         )
     if verdicts:
         limit = f" within {time:g} s" if report.timed_out else ""
@@ -139,14 +152,6 @@ def check(
             f"{r1cs}: {counted(len(verdicts), 'target')} of {len(rows.targets):,} "
             f"{'is' if len(verdicts) == 1 else 'are'} undecided, first {verdicts[0].name}{limit}"
         )
-    if not rows.targets:
-        note(
-            f"{r1cs} has no outputs: its constraints are assertions, and there is nothing to "
-            f"decide ({_findings_text(report)}). `--targets all` asks which signals the inputs "
-            "determine.",
-            quiet=quiet,
-        )
-        return
     unique = len(report.of_kind(UNIQUE))
     waived = f", {len(rows.targets) - unique:,} waived" if accepted else ""
     note(
@@ -154,6 +159,13 @@ def check(
         f"{_findings_text(report)}, {report.seconds:.2f} s",
         quiet=quiet,
     )
+    assumed = len(rows.inputs & rows.public)
+    if inputs is None and not system.public_outputs and assumed:
+        taken = "was taken as an input" if assumed == 1 else "were taken as inputs"
+        note(
+            f"{r1cs} marks no outputs: {counted(assumed, 'public signal')} {taken}, not decided.",
+            quiet=quiet,
+        )
 
 
 _MAX_FINDINGS = 20

@@ -9,11 +9,10 @@ from os import fspath
 from typing import Any
 from urllib.parse import quote
 
-from quod.field.array import integers_to_words
-from quod.formats.curves import field_named
 from quod.formats.output import write_atomically
 from quod.formats.source import Path
 from quod.formats.wtns import write_wtns
+from quod.r1cs.determinism.counterexample import witnesses_of
 from quod.r1cs.determinism.report import AMBIGUOUS, UNIQUE, Report, Verdict
 from quod.r1cs.determinism.search import Pair
 
@@ -27,6 +26,8 @@ def to_json(report: Report) -> dict[str, Any]:
         "constraints": report.rows.count,
         "prime": str(report.rows.prime),
         "inputs": len(report.rows.inputs),
+        "public_inputs": len(report.rows.inputs & report.rows.public),
+        "error": report.error or None,
         "seconds": round(report.seconds, 3),
         "timed_out": report.timed_out,
         "certificate_steps": len(report.certificate),
@@ -86,11 +87,13 @@ def write_sarif(path: Path, report: Report, verdicts: list[Verdict], artifact: s
         ),
     ]
     driver = {"name": "quod r1cs check", "rules": rules}
-    log = {
-        "$schema": _SARIF_SCHEMA,
-        "version": "2.1.0",
-        "runs": [{"tool": {"driver": driver}, "results": results}],
-    }
+    run: dict[str, Any] = {"tool": {"driver": driver}, "results": results}
+    if report.error:
+        notification = {"level": "error", "message": {"text": f"{artifact} {report.error}"}}
+        run["invocations"] = [
+            {"executionSuccessful": False, "toolExecutionNotifications": [notification]}
+        ]
+    log = {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
     write_atomically(path, json.dumps(log, indent=1).encode() + b"\n")
 
 
@@ -108,6 +111,5 @@ def counterexample_paths(prefix: Path) -> list[pathlib.Path]:
 
 def write_counterexample(prefix: Path, field_name: str, pair: Pair) -> None:
     """Write the two witnesses to `counterexample_paths`; raises OutputError."""
-    field = field_named(field_name)
-    for path, values in zip(counterexample_paths(prefix), (pair.first, pair.second)):
-        write_wtns(path, field_name, integers_to_words(field, list(values)))
+    for path, witness in zip(counterexample_paths(prefix), witnesses_of(pair, field_name)):
+        write_wtns(path, field_name, witness.values)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from time import monotonic
 from typing import Literal
 
+from quod.errors import InputError
+from quod.formats.wtns import Witness
 from quod.frozen import frozen
 from quod.r1cs.determinism.arguments.comparisons import run_comparisons
 from quod.r1cs.determinism.arguments.denominators import find_denominators
@@ -13,6 +15,7 @@ from quod.r1cs.determinism.arguments.one_hot import run_one_hot
 from quod.r1cs.determinism.arguments.points import find_points
 from quod.r1cs.determinism.certificate_checker import check_certificate
 from quod.r1cs.determinism.cores import Core, cores_of, eliminate
+from quod.r1cs.determinism.counterexample import pair_lines, witnesses_of
 from quod.r1cs.determinism.findings import findings_of
 from quod.r1cs.determinism.lemmas import MIN_ROWS, LemmaPropagation
 from quod.r1cs.determinism.lints import Lint
@@ -21,6 +24,7 @@ from quod.r1cs.determinism.propagation import Propagation, TimeIsUp
 from quod.r1cs.determinism.rows import Rows
 from quod.r1cs.determinism.rules import Lemma, Step
 from quod.r1cs.determinism.search import Pair, Search
+from quod.wording import counted
 
 UNIQUE: Literal["unique"] = "unique"
 AMBIGUOUS: Literal["ambiguous"] = "ambiguous"
@@ -65,6 +69,7 @@ class Report:
     has_all_findings: False if there may be others, as the system is large or the time was up.
     pairs: counterexamples by the ambiguous target.
     timed_out: whether the time limit ended the check.
+    error: the reason why there are no targets, if nothing was decided.
     """
 
     rows: Rows
@@ -76,6 +81,43 @@ class Report:
     lemmas: tuple[Lemma, ...] = ()
     findings: tuple[Lint, ...] = ()
     has_all_findings: bool = True
+    error: str = ""
+
+    def __str__(self) -> str:
+        lines = [line for verdict in self.verdicts for line in self.lines_of(verdict)]
+        lines += [f"finding: {finding}" for finding in self.findings]
+        return "\n".join(lines) if lines else "no targets, so nothing is decided; no findings"
+
+    def __repr__(self) -> str:
+        kinds = (UNIQUE, AMBIGUOUS, UNKNOWN)
+        counts = [f"{len(self.of_kind(kind))} {kind}" for kind in kinds if self.of_kind(kind)]
+        findings = counted(len(self.findings), "finding")
+        return f"<Report: {', '.join(counts) or 'no targets'}; {findings}>"
+
+    def lines_of(self, verdict: Verdict) -> list[str]:
+        """Return a verdict as text, if it is ambiguous with the inputs and signals that differ."""
+        pair = self.pairs.get(verdict.wire)
+        if pair is None:
+            return [str(verdict)]
+        return [
+            str(verdict),
+            *(f"  {line}" for line in pair_lines(self.rows, pair, verdict.wire)),
+        ]
+
+    def witnesses(self, target: str | None = None) -> tuple[Witness, Witness]:
+        """Return two witnesses with equal inputs in which an ambiguous target differs.
+
+        target: its name; by default that of the first ambiguous target.
+        Raises InputError if no such target is ambiguous.
+        """
+        for verdict in self.of_kind(AMBIGUOUS):
+            if target in (None, verdict.name):
+                return witnesses_of(self.pairs[verdict.wire], self.rows.curve)
+        raise InputError(
+            "no target is ambiguous"
+            if target is None
+            else f"{target!r} is no ambiguous target of this check"
+        )
 
     def of_kind(self, kind: Kind) -> list[Verdict]:
         """Return the verdicts of one kind."""
@@ -83,8 +125,13 @@ class Report:
 
     @property
     def is_unique(self) -> bool:
-        """True if every target is unique."""
-        return all(verdict.kind == UNIQUE for verdict in self.verdicts)
+        """True if there are targets, and every one is unique."""
+        return bool(self.verdicts) and all(verdict.kind == UNIQUE for verdict in self.verdicts)
+
+
+def empty_report(rows: Rows, reason: str) -> Report:
+    """Return the report of a check that decides nothing, and why."""
+    return Report(rows, (), (), {}, False, 0.0, has_all_findings=False, error=reason)
 
 
 def check(

@@ -39,6 +39,7 @@ class Rows:
     lost_inputs: inputs of the source that have no wire. A compiler may have replaced them by
         combinations of other wires, so a target that seems ambiguous may depend on them.
     public: the public inputs and outputs, for findings.
+    curve: the name of the curve or field of the source, for witnesses.
     """
 
     prime: int
@@ -50,6 +51,7 @@ class Rows:
     place: Callable[[int], str]
     lost_inputs: int = 0
     public: frozenset[int] = frozenset()
+    curve: str = ""
 
     def __post_init__(self) -> None:
         if not _is_prime(self.prime):

@@ -46,7 +46,7 @@ def rows_of_file(
         r1cs.fr.value, r1cs.wires, _matrices_of(r1cs.matrices),
         *_disjoint(inputs, input_wires, targets, target_wires, name),
         name, lambda row: f"constraint {row}", 0 if inputs else _lost_inputs(r1cs),
-        frozenset(range(1, 1 + r1cs.public)),
+        frozenset(range(1, 1 + r1cs.public)), r1cs.curve,
     )  # fmt: skip
 
 
@@ -118,7 +118,7 @@ def rows_of_circuit(
     return Rows(
         system.prime, count, (a, b, c),
         *_disjoint(inputs, input_wires, targets, target_wires, name), name, location,
-        public=frozenset(range(1, 1 + public)),
+        public=frozenset(range(1, 1 + public)), curve=system.curve,
     )  # fmt: skip
 
 
