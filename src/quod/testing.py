@@ -46,22 +46,20 @@ def assert_deterministic(
 ) -> None:  # fmt: skip
     """Assert that a circuit's inputs determine its outputs, or the signals named by `targets`.
 
-    waived: names of targets that need not be determined.
+    waived: names of targets that need not be determined; a name that ends in ``*`` stands for all
+        that begin so. Raises InputError for a name of no target that is ambiguous or unknown.
     Raises AssertionError if there are no targets, and else with the verdict on each target that is
     not determined: ambiguous, with inputs and values of two witnesses, or unknown; then with the
     findings. See `Circuit.check`.
     """
+    from quod.r1cs.determinism.waivers import Waiver, unwaived
+
     if targets is None and not circuit.system.outputs:
         raise AssertionError("the circuit has no outputs; name targets")
     report = circuit.check(targets=targets, seconds=seconds)
     if not report.verdicts:
         raise AssertionError("all signals are inputs; name other targets")
-    failures = [
-        verdict
-        for verdict in report.verdicts
-        if verdict.kind != "unique" and verdict.name not in waived
-    ]
-    if failures:
+    if failures := unwaived(report, [Waiver(name, "", "") for name in waived]):
         lines = [line for verdict in failures for line in report.lines_of(verdict)]
         lines += [f"finding: {finding}" for finding in report.findings]
         raise AssertionError("\n".join(lines))

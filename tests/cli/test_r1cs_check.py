@@ -77,14 +77,25 @@ def test_waivers(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     waiver = {"signal": "main.root", "reason": "either root will do", "source": "test"}
     Path("waivers.json").write_text(json.dumps([waiver]))
     assert entry.run([*words, "--waivers", "waivers.json"]) == 0
-    assert "1 target unique, 1 waived" in capsys.readouterr().err
+    output = capsys.readouterr()
+    assert "1 target unique, 1 waived" in output.err
+    assert "; waived: either root will do (test)\n" in output.out
+    waived = [*words, "--waivers", "waivers.json", "--json", "--sarif", "log.sarif"]
+    assert entry.run([*waived, "--counterexample", "pair"]) == 0
+    targets = json.loads(capsys.readouterr().out)["targets"]
+    reason = {"reason": "either root will do", "source": "test"}
+    assert [target["waived"] for target in targets] == [reason, None]
+    (run,) = json.loads(Path("log.sarif").read_text())["runs"]
+    assert run["results"][0]["suppressions"][0]["justification"] == "either root will do (test)"
+    assert Path("pair-1.wtns").exists()
     for document, message in [
         (
             [{**waiver, "signal": "main.x_again"}],
             "waivers.json: the waiver of 'main.x_again' applies to nothing",
         ),
-        ([{"signal": "main.root"}], "waiver 0 is not an object with signal, reason, source"),
-        ([{**waiver, "reason": ""}], "a value of waiver 0 is not a nonempty string"),
+        ([{**waiver, "signal": "root"}], "did you mean 'main.root'?"),
+        ([{"signal": "main.root"}], "waiver 1 is not an object with signal, reason, source"),
+        ([{**waiver, "reason": ""}], "a value of waiver 1 is not a nonempty string"),
         ({}, "is not a list of waivers"),
     ]:
         Path("waivers.json").write_text(json.dumps(document))
@@ -282,5 +293,8 @@ def test_assert_deterministic() -> None:
     ):
         assert_deterministic(circuit)
     assert_deterministic(circuit, waived=["root"])
+    assert_deterministic(circuit, waived=["ro*"])
+    with pytest.raises(InputError, match=r"the waiver of 'rot' .* did you mean 'root'\?"):
+        assert_deterministic(circuit, waived=["rot"])
     assert_deterministic(circuit, targets=["x_again"])
     assert not circuit.check(circuit.witness({"x": 25}))

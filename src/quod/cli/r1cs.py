@@ -14,7 +14,10 @@ from quod.cli.parameters import Argument, AsJson, Option, Quiet, finite_seconds
 from quod.wording import counted
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from quod.r1cs.determinism.report import Report
+    from quod.r1cs.determinism.waivers import Waiver
 
 _R1cs = Annotated[Path, Argument("R1CS", "Constraint system.")]
 _CHUNK_CONSTRAINTS = 4096
@@ -77,7 +80,7 @@ def check(
     The exit code is 0 if all are unique or waived, 13 if one is ambiguous, else 14; also 14 if the
     file marks no outputs and no --targets are named.
     """
-    from quod.errors import AmbiguousError, UndecidedError, naming_file
+    from quod.errors import AmbiguousError, InputError, UndecidedError, naming_file
     from quod.r1cs.determinism.export import (
         counterexample_paths,
         to_json,
@@ -93,7 +96,7 @@ def check(
     from quod.r1cs.determinism.report import AMBIGUOUS, UNIQUE, empty_report
     from quod.r1cs.determinism.report import check as decide
     from quod.r1cs.determinism.sources import rows_of_file
-    from quod.r1cs.determinism.waivers import read_waivers, unwaived
+    from quod.r1cs.determinism.waivers import read_waivers, waivers_of
 
     accepted = [] if waivers is None else read_waivers(waivers)
     system = R1cs.open(r1cs, any_prime=True)
@@ -109,40 +112,43 @@ def check(
         if as_json:
             show_json(to_json(empty_report(rows, reason)))
         if sarif is not None:
-            write_sarif(sarif, empty_report(rows, reason), [], str(r1cs))
+            write_sarif(sarif, empty_report(rows, reason), str(r1cs))
         raise UndecidedError(f"{r1cs} {reason}")
     report = decide(rows, seconds=time, progress=lambda text: note(text, quiet=quiet))
-    if as_json:
-        show_json(to_json(report))
-    else:
-        for verdict in report.verdicts:
-            if not quiet or verdict.kind != UNIQUE:
-                show("\n".join(report.lines_of(verdict)))
-        for finding in report.findings[:_MAX_FINDINGS]:
-            show(f"finding: {finding}")
-        if (others := len(report.findings) - _MAX_FINDINGS) > 0:
-            show(f"{counted(others, 'further finding')}")
+    waiver_of: dict[int, Waiver] = {}
+    try:
+        with nullcontext() if waivers is None else naming_file(waivers):
+            waiver_of = waivers_of(report, accepted)
+    except InputError:
+        _show_report(report, {}, as_json=as_json, quiet=quiet)
+        raise
+    _show_report(report, waiver_of, as_json=as_json, quiet=quiet)
     if not report.has_all_findings:
         note(
             "Findings about bits, ranges and divisors were left out: the system is large, or the "
             "time was up.",
             quiet=quiet,
         )
-    with nullcontext() if waivers is None else naming_file(waivers):
-        verdicts = unwaived(report, accepted)
     if sarif is not None:
-        write_sarif(sarif, report, verdicts, str(r1cs))
+        write_sarif(sarif, report, str(r1cs), waiver_of)
+    all_ambiguous = report.of_kind(AMBIGUOUS)
+    verdicts = [
+        verdict
+        for verdict in report.verdicts
+        if verdict.kind != UNIQUE and verdict.wire not in waiver_of
+    ]
     ambiguous = [verdict for verdict in verdicts if verdict.kind == AMBIGUOUS]
+    if counterexample is not None and all_ambiguous:
+        wire = (ambiguous or all_ambiguous)[0].wire
+        write_counterexample(counterexample, system.curve, report.pairs[wire])
     if ambiguous:
-        if counterexample is not None:
-            write_counterexample(counterexample, system.curve, report.pairs[ambiguous[0].wire])
         raise AmbiguousError(
             f"{r1cs}: {counted(len(ambiguous), 'target')} of {len(rows.targets):,} "
             f"{'is' if len(ambiguous) == 1 else 'are'} ambiguous, first {ambiguous[0].name}"
             f"{'' if counterexample else '; write two witnesses with --counterexample PREFIX'}"
         )
     if verdicts:
-        limit = f" within {time:g} s" if report.timed_out else ""
+        limit = f" within {time:g} s" if report.timed_out else "; a longer time does not help"
         if rows.lost_inputs:
             limit += (
                 f"; {counted(rows.lost_inputs, 'private input')} of the circuit without a wire: "
@@ -166,6 +172,27 @@ def check(
             f"{r1cs} marks no outputs: {counted(assumed, 'public signal')} {taken}, not decided.",
             quiet=quiet,
         )
+
+
+def _show_report(
+    report: Report, waivers: Mapping[int, Waiver], *, as_json: bool, quiet: bool
+) -> None:  # fmt: skip
+    """Print verdicts with counterexamples and waivers, then findings; or all as JSON."""
+    from quod.r1cs.determinism.export import to_json
+
+    if as_json:
+        show_json(to_json(report, waivers))
+        return
+    for verdict in report.verdicts:
+        if (waiver := waivers.get(verdict.wire)) is not None:
+            if not quiet:
+                show(f"{verdict}; waived: {waiver.reason} ({waiver.source})")
+        elif not quiet or verdict.kind != "unique":
+            show("\n".join(report.lines_of(verdict)))
+    for finding in report.findings[:_MAX_FINDINGS]:
+        show(f"finding: {finding}")
+    if (others := len(report.findings) - _MAX_FINDINGS) > 0:
+        show(f"{counted(others, 'further finding')}")
 
 
 _MAX_FINDINGS = 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+from collections.abc import Mapping
 from os import fspath
 from typing import Any
 from urllib.parse import quote
@@ -15,13 +16,19 @@ from quod.formats.wtns import write_wtns
 from quod.r1cs.determinism.counterexample import witnesses_of
 from quod.r1cs.determinism.report import AMBIGUOUS, UNIQUE, Report, Verdict
 from quod.r1cs.determinism.search import Pair
+from quod.r1cs.determinism.waivers import Waiver
 
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+Waivers = Mapping[int, Waiver]
+_NO_WAIVERS: Waivers = {}
 _LEVELS = {AMBIGUOUS: "error", UNIQUE: "none"}
 
 
-def to_json(report: Report) -> dict[str, Any]:
-    """Return a report as a JSON object; numbers that may exceed 64 bits are strings."""
+def to_json(report: Report, waivers: Waivers = _NO_WAIVERS) -> dict[str, Any]:
+    """Return a report as a JSON object; numbers that may exceed 64 bits are strings.
+
+    waivers: by the wires of waived targets.
+    """
     return {
         "constraints": report.rows.count,
         "prime": str(report.rows.prime),
@@ -33,29 +40,34 @@ def to_json(report: Report) -> dict[str, Any]:
         "certificate_steps": len(report.certificate),
         "findings": [{"kind": each.kind, "message": each.message} for each in report.findings],
         "has_all_findings": report.has_all_findings,
-        "targets": [_target(report, verdict) for verdict in report.verdicts],
+        "targets": [_target(verdict, waivers.get(verdict.wire)) for verdict in report.verdicts],
     }
 
 
-def _target(report: Report, verdict: Verdict) -> dict[str, Any]:
+def _target(verdict: Verdict, waiver: Waiver | None) -> dict[str, Any]:
     values = None if verdict.values is None else [str(value) for value in verdict.values]
     return {
         "signal": verdict.name,
         "wire": verdict.wire,
         "verdict": verdict.kind,
         "values": values,
+        "waived": None if waiver is None else {"reason": waiver.reason, "source": waiver.source},
         "core": list(verdict.core),
     }
 
 
-def write_sarif(path: Path, report: Report, verdicts: list[Verdict], artifact: str) -> None:
-    """Write verdicts and findings as a SARIF 2.1.0 log, for code review; raises OutputError.
+def write_sarif(
+    path: Path, report: Report, artifact: str, waivers: Waivers = _NO_WAIVERS
+) -> None:  # fmt: skip
+    """Write verdicts that are not unique, and findings, as a SARIF 2.1.0 log for code review.
 
     artifact: the path of the file that was checked.
+    waivers: by the wires of waived targets, whose results are suppressed.
+    Raises OutputError if that fails.
     """
     # A URI reference: other characters of file names are percent-encoded.
     uri = quote(os.fsencode(artifact))
-    results = [
+    results: list[dict[str, Any]] = [
         {
             "ruleId": verdict.kind,
             "level": _LEVELS.get(verdict.kind, "warning"),
@@ -66,8 +78,10 @@ def write_sarif(path: Path, report: Report, verdicts: list[Verdict], artifact: s
                     "logicalLocations": [{"fullyQualifiedName": verdict.name}],
                 }
             ],
+            **_suppressions(waivers.get(verdict.wire)),
         }
-        for verdict in verdicts
+        for verdict in report.verdicts
+        if verdict.kind != UNIQUE
     ]
     results += [
         {
@@ -95,6 +109,13 @@ def write_sarif(path: Path, report: Report, verdicts: list[Verdict], artifact: s
         ]
     log = {"$schema": _SARIF_SCHEMA, "version": "2.1.0", "runs": [run]}
     write_atomically(path, json.dumps(log, indent=1).encode() + b"\n")
+
+
+def _suppressions(waiver: Waiver | None) -> dict[str, Any]:
+    if waiver is None:
+        return {}
+    text = f"{waiver.reason} ({waiver.source})"
+    return {"suppressions": [{"kind": "external", "justification": text}]}
 
 
 def _places(report: Report, verdict: Verdict) -> str:

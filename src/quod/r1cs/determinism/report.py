@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
 from time import monotonic
 from typing import Literal
 
@@ -42,6 +43,8 @@ class Verdict:
     kind: `unique`, `ambiguous` or `unknown`.
     values: its two values in the counterexample, if it is ambiguous.
     core: the constraints of the core that contains it, unless it is unique.
+    nearest: the names of some signals in its constraints that are not unique either, if it is
+        unknown.
     """
 
     wire: int
@@ -49,12 +52,19 @@ class Verdict:
     kind: Kind
     values: tuple[int, int] | None = None
     core: tuple[int, ...] = ()
+    nearest: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.values is not None:
             return f"{self.name}: ambiguous, {self.values[0]} or {self.values[1]}"
         if self.kind == UNKNOWN:
-            return f"{self.name}: unknown, with a core of {len(self.core)} constraints"
+            if not self.core:
+                return f"{self.name}: unknown"
+            size = counted(len(self.core), "connected constraint")
+            text = f"{self.name}: unknown, in a group of {size}"
+            if self.nearest:
+                text += f"; not shown to be unique either: {', '.join(self.nearest)}"
+            return text
         return f"{self.name}: {self.kind}"
 
 
@@ -144,18 +154,18 @@ def check(
     """
     begin = monotonic()
     deadline = begin + seconds
-    progress(f"reading {rows.count} constraints")
+    progress(f"reading {counted(rows.count, 'constraint')}")
     if rows.count >= MIN_ROWS and (report := _check_with_lemmas(rows, begin, seconds, progress)):
         return report
     form = NormalForm(rows)
     facts = _Facts(rows, form, deadline)
-    progress("propagating from the inputs")
+    progress("deriving signals from the inputs")
     timed_out = is_interrupted = False
     try:
         propagate(facts, deadline)
     except TimeIsUp:
         timed_out = is_interrupted = True
-    progress(f"checking a certificate of {len(facts.steps)} steps")
+    progress(f"checking a proof of {counted(len(facts.steps), 'step')}")
     determined = check_certificate(rows, form, facts.steps)
     core_of: dict[int, tuple[int, ...]] = {}
     pairs: dict[int, Pair] = {}
@@ -164,16 +174,24 @@ def check(
         cores = [core for core in cores_of(facts) if not undecided.isdisjoint(core.nodes)]
         search = Search(facts, deadline, seed)
         for number, core in enumerate(cores):
-            progress(f"searching core {number + 1} of {len(cores)}")
             core_rows = tuple(core.rows(facts))
+            progress(
+                f"searching for two witnesses in {counted(len(core_rows), 'constraint')}, part "
+                f"{number + 1} of {len(cores)}"
+            )
             core_of.update(dict.fromkeys(core.nodes, core_rows))
             if not rows.lost_inputs:
                 _search(search, core, undecided, pairs)
         timed_out = monotonic() > deadline
+    open_wires = {wire for wire in range(1, rows.wires) if not determined[wire]}
+    neighbours = _neighbours(rows, undecided - pairs.keys(), core_of, open_wires)
     verdicts = [
-        _verdict(rows, wire, bool(determined[wire]), pairs.get(wire), core_of.get(wire, ()))
+        _verdict(
+            rows, wire, bool(determined[wire]), pairs.get(wire), core_of.get(wire, ()),
+            neighbours.get(wire, ()),
+        )
         for wire in rows.targets
-    ]
+    ]  # fmt: skip
     certificate = tuple(facts.steps)
     progress("looking for likely mistakes")
     is_complete = not is_interrupted and facts.complete(deadline)
@@ -218,7 +236,7 @@ def _check_with_lemmas(
     propagation = LemmaPropagation(rows, begin + _LEMMA_SHARE * seconds, propagate)
     if not propagation.is_worthwhile:
         return None
-    progress(f"propagating in {len(propagation.blocks)} repeated blocks")
+    progress(f"deriving signals in {counted(len(propagation.blocks), 'repeated block')}")
     try:
         facts = propagation.run()
     except TimeIsUp:
@@ -274,7 +292,8 @@ def _search(search: Search, core: Core, undecided: set[int], pairs: dict[int, Pa
 
 
 def _verdict(
-    rows: Rows, wire: int, is_unique: bool, pair: Pair | None, core: Sequence[int]
+    rows: Rows, wire: int, is_unique: bool, pair: Pair | None, core: Sequence[int],
+    neighbours: Iterable[int] = (),
 ) -> Verdict:  # fmt: skip
     name = rows.name(wire)
     if is_unique:
@@ -282,4 +301,21 @@ def _verdict(
     if pair is not None:
         values = pair.first[wire], pair.second[wire]
         return Verdict(wire, name, AMBIGUOUS, values, tuple(core))
-    return Verdict(wire, name, UNKNOWN, None, tuple(core))
+    nearest = tuple(map(rows.name, islice(neighbours, _MAX_NEAREST)))
+    return Verdict(wire, name, UNKNOWN, None, tuple(core), nearest)
+
+
+_MAX_NEAREST = 4
+
+
+def _neighbours(
+    rows: Rows, targets: set[int], core_of: dict[int, tuple[int, ...]], open_wires: set[int]
+) -> dict[int, dict[int, None]]:  # fmt: skip
+    """Return the open wires that share a constraint with each target, in order."""
+    neighbours: dict[int, dict[int, None]] = {wire: {} for wire in targets}
+    for row in sorted({row for wire in targets for row in core_of.get(wire, ())}):
+        wires = sorted(rows.wires_of(row) & open_wires)
+        for wire in wires:
+            if wire in neighbours and len(neighbours[wire]) < _MAX_NEAREST:
+                neighbours[wire].update(dict.fromkeys(each for each in wires if each != wire))
+    return neighbours

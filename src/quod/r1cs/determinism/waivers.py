@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from os import fspath
 
 from quod.errors import InputError
 from quod.formats.source import Path
 from quod.formats.strict_json import ANY, parse_json, read_json
 from quod.frozen import frozen
+from quod.names import nearest
 from quod.r1cs.determinism.report import UNIQUE, Report, Verdict
 
 _FIELDS = ("signal", "reason", "source")
@@ -41,7 +43,7 @@ def read_waivers(path: Path) -> list[Waiver]:
     if not isinstance(document, list):
         raise InputError("is not a list of waivers", path=name)
     waivers = []
-    for index, item in enumerate(document):
+    for index, item in enumerate(document, start=1):
         if not isinstance(item, dict) or sorted(item) != sorted(_FIELDS):
             raise InputError(
                 f"waiver {index} is not an object with {', '.join(_FIELDS)} and nothing else",
@@ -54,20 +56,38 @@ def read_waivers(path: Path) -> list[Waiver]:
     return waivers
 
 
-def unwaived(report: Report, waivers: list[Waiver]) -> list[Verdict]:
+def unwaived(report: Report, waivers: Sequence[Waiver]) -> list[Verdict]:
     """Return the verdicts that are neither unique nor waived.
 
     Raises InputError for a waiver of a signal that is unique or no target, so that waivers do not
     outlive their reason.
     """
+    applied = waivers_of(report, waivers)
+    return [
+        verdict
+        for verdict in report.verdicts
+        if verdict.kind != UNIQUE and verdict.wire not in applied
+    ]
+
+
+def waivers_of(report: Report, waivers: Sequence[Waiver]) -> dict[int, Waiver]:
+    """Return the waivers by the wires of the targets that they apply to; see `unwaived`."""
     # Signals of a .sym file may share a name, and each has a verdict.
+    applied: dict[int, Waiver] = {}
     open_verdicts = [verdict for verdict in report.verdicts if verdict.kind != UNIQUE]
     for waiver in waivers:
         others = [verdict for verdict in open_verdicts if not waiver.applies_to(verdict.name)]
         if len(others) == len(open_verdicts):
+            names = dict.fromkeys(verdict.name for verdict in open_verdicts)
+            qualified = f"main.{waiver.signal}"
+            intended = qualified if qualified in names else nearest(waiver.signal, names)
+            advice = "remove the waiver" if intended is None else f"did you mean {intended!r}?"
             raise InputError(
                 f"the waiver of {waiver.signal!r} applies to nothing: the signal is unique, no "
-                "target, or waived twice; remove the waiver"
+                f"target, or waived twice; {advice}"
             )
+        for verdict in open_verdicts:
+            if waiver.applies_to(verdict.name):
+                applied[verdict.wire] = waiver
         open_verdicts = others
-    return open_verdicts
+    return applied
