@@ -23,7 +23,7 @@ from quod.errors import InputError
 from quod.filecoin.circuits.elements import public_element
 from quod.filecoin.circuits.trees import Arities, leaf_count, tree_d_node, tree_r_node
 from quod.filecoin.sectors import SectorShape, UpdateShape
-from quod.frozen import frozen
+from quod.frozen import frozen, replace
 from quod.hash.neptune import ARBITRARY_TAG
 from quod.r1cs.gadgets.bellman.packing import packed
 from quod.r1cs.gadgets.inclusion import HashChildren, root_of_path
@@ -55,7 +55,7 @@ class EmptySectorUpdateCircuit:
 
     def __post_init__(self) -> None:
         nodes, shape = leaf_count(self.arities), self.shape
-        whole_number("the number of challenges", shape.challenges, 1)
+        challenges = whole_number("the number of challenges", shape.challenges, 1)
         for name, count in (("partitions", shape.partitions), ("apex leaves", shape.apex_leaves)):
             count = whole_number(f"the number of {name}", count, 1)
             if count & count - 1:
@@ -65,8 +65,9 @@ class EmptySectorUpdateCircuit:
                 f"{shape.partitions} partitions of {shape.apex_leaves} apex leaves must be fewer "
                 f"than the {nodes} nodes of a sector"
             )
-        for h in shape.possible_h:
-            whole_number("a value of h", h, 0, nodes.bit_length() - 1)
+        index_bits = nodes.bit_length() - 1
+        possible_h = tuple(whole_number("a value of h", h, 0, index_bits) for h in shape.possible_h)
+        self.__dict__["shape"] = replace(shape, challenges=challenges, possible_h=possible_h)
 
     @classmethod
     def of(cls, sector: SectorShape) -> EmptySectorUpdateCircuit:

@@ -40,8 +40,8 @@ class FallbackPoStCircuit:
 
     def __post_init__(self) -> None:
         leaf_count(self.arities)
-        whole_number("the number of sectors", self.sectors, 1)
-        whole_number("the number of challenges", self.challenges, 1)
+        for name in ("sectors", "challenges"):
+            self.__dict__[name] = whole_number(f"the number of {name}", getattr(self, name), 1)
 
     @classmethod
     def window(cls, sector: SectorShape) -> FallbackPoStCircuit:

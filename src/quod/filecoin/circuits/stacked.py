@@ -75,7 +75,8 @@ class StackedCircuit:
 
     def __post_init__(self) -> None:
         leaf_count(self.arities)
-        whole_number("the number of challenges", self.challenges, 1)
+        challenges = whole_number("the number of challenges", self.challenges, 1)
+        self.__dict__["challenges"] = challenges
         if self.layers not in PARTIAL_ROUNDS:
             raise InputError(
                 f"the number of layers must be an arity of Poseidon: "
