@@ -35,7 +35,7 @@ from quod.curve.named.bls12_381 import BLS12_381
 from quod.errors import InputError
 from quod.formats.curves import first_at_or_above
 from quod.formats.iden3 import SectionReader, Words
-from quod.formats.output import write_atomically
+from quod.formats.output import Content, write_atomically
 from quod.formats.source import Path, map_file
 from quod.frozen import frozen
 from quod.validation import file_path, instance, plain_array
@@ -275,16 +275,26 @@ def write_bellman_key(path: Path, points: Mapping[str, Words]) -> None:
     Raises `InputError` for arrays of other shapes or values and for infinity, `OutputError` if
     writing fails.
     """
-    pieces = _key_pieces(points)
-    write_atomically(path, lambda file: _write(file, pieces))
+    write_atomically(path, bellman_key_content(points))
 
 
 def write_bellman_parameters(path: Path, points: Mapping[str, Words]) -> None:
     """Write parameters without a transcript atomically; see `write_bellman_key`."""
+    write_atomically(path, bellman_parameters_content(points))
+
+
+def bellman_key_content(points: Mapping[str, Words]) -> Content:
+    """Return the content of a verifying key; see `write_bellman_key`."""
+    pieces = _key_pieces(points)
+    return lambda file: _write(file, pieces)
+
+
+def bellman_parameters_content(points: Mapping[str, Words]) -> Content:
+    """Return the content of parameters without a transcript; see `write_bellman_key`."""
     pieces = _key_pieces(points)
     for name, group in LISTS.items():
         pieces += _list_pieces(points, name, group)
-    write_atomically(path, lambda file: _write(file, pieces))
+    return lambda file: _write(file, pieces)
 
 
 def _write(file: BinaryIO, pieces: list[bytes]) -> None:

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+from itertools import accumulate, chain, repeat
 from os import PathLike
 from typing import Any, Protocol
 
@@ -50,6 +51,7 @@ from quod.groth16.host.sparse_matrix import HostMatrix, gathered
 from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
 from quod.groth16.tags import INSECURE_TAG, TEST_GAMMA
 from quod.msm.fixed_base import FixedBase
+from quod.ntt.ordering import bit_reversal
 
 
 @frozen
@@ -169,8 +171,13 @@ def make_key(
     *,
     device: DeviceChoice = "cpu",
     timeline: Timeline | None = None,
+    monomial: bool = False,
 ) -> Zkey:
-    """Return the key that `generate_key` writes; the constraint system need not be in a file."""
+    """Return the key that `generate_key` writes; the constraint system need not be in a file.
+
+    monomial: makes a key with bellman's root of unity and points h, tau**i * Z(tau) / delta, in
+        place of snarkjs's (see `Zkey`); `write_key` does not write such a key.
+    """
     check_seed(seed)
     timeline = or_null(timeline)
     target_device = resolve_device(device)
@@ -188,7 +195,7 @@ def make_key(
         entries = _entries(system, fr)
         # Zkeys store values times R**2, where R is the Montgomery radix.
         entries["value"] = scaled(target_device, fr, entries["value"], fr.montgomery_radix**2)
-        scalars = _scalars(target_device, system, entries, secret, domain_size)
+        scalars = _scalars(target_device, system, entries, secret, domain_size, monomial)
         coefficients = _snarkjs_order(entries)
         del entries
     points: dict[str, Words] = {}
@@ -216,7 +223,7 @@ def make_key(
         coefficients=coefficients,
         circuit_hash=circuit_hash,
         owned=True,  # nobody else has the arrays, so the key need not copy them
-        monomial=False,
+        monomial=monomial,
         **points,
     )
 
@@ -268,14 +275,14 @@ def _scalars(
     entries: NDArray[Any],
     secret: Secret,
     domain_size: int,
+    monomial: bool,
 ) -> dict[str, Words]:
     """Return the canonical scalars of every array of points, by parameter name of `write_zkey`."""
     curve = CURVES[system.curve]
     fr = curve.fr
     r, n, wires = fr.value, domain_size, system.wires
     log_size = n.bit_length() - 1
-    root = root_of_unity(curve.fr, "snarkjs", log_size)
-    shift = quotient_coset_shift(curve.fr, "snarkjs", log_size)
+    root = root_of_unity(curve.fr, "arkworks" if monomial else "snarkjs", log_size)
 
     def lagrange(shift: int, scale: int) -> Words:
         """Return scale times the Lagrange polynomials of the coset at tau."""
@@ -283,6 +290,16 @@ def _scalars(
         return lagrange_at(
             device, fr, count=n, root=root, shift=shift, point=secret.tau, scale=factor
         )
+
+    def coset_polynomials() -> Words:
+        shift = quotient_coset_shift(curve.fr, "snarkjs", log_size)
+        return lagrange(shift, secret.quotient_scale(fr, n, shift))
+
+    def monomials() -> Words:
+        """Return tau**i * Z(tau) / delta for i < n - 1, and 0, in bit-reversed order."""
+        first = (pow(secret.tau, n, r) - 1) * pow(secret.delta, -1, r) % r
+        powers = accumulate(repeat(secret.tau, n - 2), lambda x, y: x * y % r, initial=first)
+        return integers_to_words(fr, chain(powers, [0]))[bit_reversal(log_size)]
 
     sums = np.zeros((3 * wires, fr.words), dtype=np.uint32)
     matrix = HostMatrix if device.host_memory else DeviceMatrix
@@ -307,7 +324,7 @@ def _scalars(
         "b_g2": b_scalars,
         "ic": combine(0, public_wires, secret.gamma),
         "c": combine(public_wires, wires, secret.delta),
-        "h": lagrange(shift, secret.quotient_scale(fr, n, shift)),
+        "h": monomials() if monomial else coset_polynomials(),
     }
 
 

@@ -24,9 +24,10 @@ from quod.device.cache.cache import CompileCache, key_of
 from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.timeline import Timeline
-from quod.errors import MismatchError
-from quod.field.array import Words, to_montgomery, words_to_integers
+from quod.errors import InputError, MismatchError
+from quod.field.array import Words, from_montgomery, to_montgomery, words_to_integers
 from quod.formats import BellmanParameters, R1cs, SparseMatrix, Zkey
+from quod.formats.bellman import VERIFYING_KEY
 from quod.formats.source import Path
 from quod.groth16.setup import coefficients_of
 from quod.ntt.ordering import bit_reversal
@@ -84,6 +85,23 @@ def zkey_of(
         monomial=True,
         **points,
     )
+
+
+def points_of(zkey: Zkey) -> dict[str, Words]:
+    """Return the points of a monomial key as `write_bellman_parameters` takes them.
+
+    They omit the points at infinity of variables that a matrix does not use. Raises InputError for
+    a key that is not monomial, or over another curve.
+    """
+    if not zkey.monomial or zkey.curve != BLS12_381.name:
+        raise InputError(f"parameters of bellman need a monomial key over {BLS12_381.name}")
+    host = resolve_device("cpu")
+    arrays = {name: getattr(zkey, name) for name in (*VERIFYING_KEY, "ic", "a", "b_g1", "b_g2")}
+    arrays |= {"l": zkey.c, "h": zkey.h[bit_reversal(zkey.log2_domain)][:-1]}
+    for name in ("a", "b_g1", "b_g2"):
+        rows = arrays[name]
+        arrays[name] = rows[rows.reshape(len(rows), -1).any(axis=1)]
+    return {name: from_montgomery(host, BLS12_381.fq, array) for name, array in arrays.items()}
 
 
 def _point_masks(

@@ -1,0 +1,55 @@
+"""INSECURE parameters for tests and development networks, under upstream's file names."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from quod.device.discovery import DeviceChoice
+from quod.device.runtime.timeline import Timeline, or_null
+from quod.field.array import check_seed
+from quod.filecoin.parameters.files import AnyPath, default_folder
+from quod.filecoin.parameters.identifiers import ParameterSet
+from quod.formats.bellman import bellman_key_content, bellman_parameters_content
+from quod.formats.output import write_all_atomically
+from quod.groth16.encodings.bellman_key import points_of
+from quod.groth16.setup import make_key
+from quod.validation import file_path, flag, instance
+
+
+def make_parameters(
+    parameters: ParameterSet, folder: AnyPath | None, seed: int, *, device: DeviceChoice = "cpu",
+    replace: bool = False, timeline: Timeline | None = None,
+) -> list[Path]:  # fmt: skip
+    """Write INSECURE parameters of a set: the .params, .vk and .meta files; return their paths.
+
+    folder: an existing folder; None stands for `default_folder`.
+    seed: the secret of the key, at least 0: anyone who knows it can forge proofs. Equal seeds make
+        equal files.
+    replace: whether to replace existing files, which may be the network's.
+    The verifying key's gamma marks a test key, which Quod refuses unless `allow_insecure`. Raises
+    InputError for a circuit that is too large (`ParameterSet.check_traced`), and OutputError.
+    """
+    instance("the parameters", parameters, ParameterSet, "give a kind and a sector")
+    parameters.check_traced()
+    check_seed(seed)
+    replace, timeline = flag("replace", replace), or_null(timeline)
+    target = default_folder() if folder is None else Path(file_path(folder))
+    params, vk, meta = paths = [
+        target / parameters.file_name(suffix) for suffix in ("params", "vk", "meta")
+    ]
+    with timeline.stage("circuit"):
+        circuit = parameters.circuit()
+    key = make_key(circuit.r1cs, seed, device=device, timeline=timeline, monomial=True)
+    points = points_of(key)
+    metadata = json.dumps({"sector_size": parameters.sector.size}, separators=(",", ":"))
+    with timeline.stage("write parameters"):
+        write_all_atomically(
+            {
+                params: bellman_parameters_content(points),
+                vk: bellman_key_content(points),
+                meta: metadata.encode(),
+            },
+            exclusive=[] if replace else paths,
+        )
+    return paths
