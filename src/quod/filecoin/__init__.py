@@ -33,6 +33,11 @@ if TYPE_CHECKING:
     from quod.filecoin.nodes import encode as encode
     from quod.filecoin.nodes import replica_id as replica_id
     from quod.filecoin.poseidon import NodeHasher as NodeHasher
+    from quod.filecoin.proving import Prover as Prover
+    from quod.filecoin.proving import prove_commit as prove_commit
+    from quod.filecoin.proving import prove_post as prove_post
+    from quod.filecoin.proving import prove_update as prove_update
+    from quod.filecoin.proving import verify_proof as verify_proof
     from quod.filecoin.public_inputs import porep_inputs as porep_inputs
     from quod.filecoin.public_inputs import post_inputs as post_inputs
     from quod.filecoin.public_inputs import update_inputs as update_inputs
@@ -54,6 +59,10 @@ if TYPE_CHECKING:
     from quod.filecoin.seal_records import read_seal_records as read_seal_records
     from quod.filecoin.sectors import SectorShape as SectorShape
     from quod.filecoin.sectors import sector_shape as sector_shape
+    from quod.filecoin.statements import PoStSector as PoStSector
+    from quod.filecoin.statements import PoStStatement as PoStStatement
+    from quod.filecoin.statements import SealStatement as SealStatement
+    from quod.filecoin.statements import UpdateStatement as UpdateStatement
     from quod.filecoin.trees import MerkleTree as MerkleTree
     from quod.filecoin.trees import encode_replica as encode_replica
     from quod.filecoin.trees import tree_c as tree_c
