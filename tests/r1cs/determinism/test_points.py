@@ -393,6 +393,7 @@ def test_forged_sums_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
         step._replace(nodes=(1,)),
         step._replace(sources=step.sources[:2]),
         step._replace(sources=step.sources[1:]),
+        step._replace(sources=step.sources[::2]),
         step._replace(sources=()),
     ]
     for number, (row, multiplier) in enumerate(step.sources):
@@ -407,6 +408,20 @@ def test_forged_sums_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
             changes.append(step._replace(sources=tuple(sources)))
     for changed in changes:
         assert is_rejected(rows, facts, index, changed), changed
+
+
+def test_slopes_of_undetermined_points_are_undetermined(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a bit among the inputs the points are multiples, but the slope may differ."""
+    rows, facts, _ = certificate(monkeypatch)
+    rules = Rule.ROOTS, Rule.POINT, Rule.CHORD
+    steps = [step for step in facts.steps if step.rule in rules]
+    (slope,) = (step.nodes[0] for step in steps if step.rule is Rule.CHORD)
+    for inputs in ((), (1,), (2,), (1, 2)):
+        fewer = Rows(
+            rows.prime, rows.wires, rows.matrices, frozenset(inputs), (slope,),
+            rows.name, rows.place,
+        )  # fmt: skip
+        assert compare(fewer, facts, steps)[slope] == (len(inputs) == 2)
 
 
 def test_overlapping_factors_are_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
