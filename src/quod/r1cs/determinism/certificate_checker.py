@@ -1,7 +1,7 @@
 """An independent checker of certificates: replays each step against the constraints.
 
-It shares only the records `Rows`, `NormalForm`, `Lemma` and `Step` with propagation. A constraint
-is a polynomial that is 0. The products of the normal form are compared with their rows first.
+With the search it shares `arithmetic` and the records `Rows`, `NormalForm`, `Lemma` and `Step`. A
+constraint is a polynomial that is 0. The normal form's products are compared with their rows.
 """
 
 from __future__ import annotations
