@@ -112,7 +112,8 @@ class PoStSector:
     comm_r: bytes
 
     def __post_init__(self) -> None:
-        whole_number("the sector number", self.sector_id, 0, _MAX_SECTOR_NUMBER)
+        sector_id = whole_number("the sector number", self.sector_id, 0, _MAX_SECTOR_NUMBER)
+        self.__dict__["sector_id"] = sector_id
         node_to_element("comm_r", self.comm_r)
 
 
