@@ -259,6 +259,23 @@ def test_sarif_has_the_uri_of_an_unusual_name(folder: Path) -> None:
     assert location == {"uri": "w%C3%B6rk%20%231%2541%20%FF.r1cs"}
 
 
+def test_sarif_names_the_file_of_findings_as_that_of_verdicts(folder: Path) -> None:
+    def division(system: System) -> None:
+        dividend, divisor = system.private("dividend"), system.private("divisor")
+        (quotient,) = system.hint(lambda x, y: x // y, [dividend, divisor])
+        system.assert_equal(quotient * divisor, dividend)
+        system.output("quotient", quotient)
+
+    r1cs.trace(division).write_r1cs("a division.r1cs")
+    words = ["r1cs", "check", "a division.r1cs", "--targets", "1", "--sarif", "log.sarif"]
+    assert entry.run(words) == 13
+    (run,) = json.loads((folder / "log.sarif").read_text())["runs"]
+    assert {result["level"] for result in run["results"]} == {"error", "warning"}
+    for result in run["results"]:
+        location = result["locations"][0]["physicalLocation"]
+        assert location == {"artifactLocation": {"uri": "a%20division.r1cs"}}
+
+
 @pytest.mark.parametrize(("modulus", "code"), [(2**61 - 1, 0), (2**62 + 1, 3), (97, 0)])
 def test_any_prime_modulus(modulus: int, code: int, tmp_path: Path) -> None:
     """circom's primes are not the only ones; a composite modulus is refused."""

@@ -179,6 +179,7 @@ def _show_report(
 ) -> None:  # fmt: skip
     """Print verdicts with counterexamples and waivers, then findings; or all as JSON."""
     from quod.r1cs.determinism.export import to_json
+    from quod.r1cs.determinism.report import UNIQUE
 
     if as_json:
         show_json(to_json(report, waivers))
@@ -187,7 +188,7 @@ def _show_report(
         if (waiver := waivers.get(verdict.wire)) is not None:
             if not quiet:
                 show(f"{verdict}; waived: {waiver.reason} ({waiver.source})")
-        elif not quiet or verdict.kind != "unique":
+        elif not quiet or verdict.kind != UNIQUE:
             show("\n".join(report.lines_of(verdict)))
     for finding in report.findings[:_MAX_FINDINGS]:
         show(f"finding: {finding}")

@@ -66,7 +66,7 @@ def write_sarif(
     Raises OutputError if that fails.
     """
     # A URI reference: other characters of file names are percent-encoded.
-    uri = quote(os.fsencode(artifact))
+    file = {"artifactLocation": {"uri": quote(os.fsencode(artifact))}}
     results: list[dict[str, Any]] = [
         {
             "ruleId": verdict.kind,
@@ -74,7 +74,7 @@ def write_sarif(
             "message": {"text": f"{verdict}{_places(report, verdict)}"},
             "locations": [
                 {
-                    "physicalLocation": {"artifactLocation": {"uri": uri}},
+                    "physicalLocation": file,
                     "logicalLocations": [{"fullyQualifiedName": verdict.name}],
                 }
             ],
@@ -88,7 +88,7 @@ def write_sarif(
             "ruleId": finding.kind,
             "level": "warning",
             "message": {"text": str(finding)},
-            "locations": [{"physicalLocation": {"artifactLocation": {"uri": artifact}}}],
+            "locations": [{"physicalLocation": file}],
         }
         for finding in report.findings
     ]
