@@ -58,8 +58,8 @@ class DeviceCircuit(Protocol):
         ...
 
     @property
-    def used_in_a(self) -> int:
-        """The number of wires, from the constant on, after which no wire has an entry in A."""
+    def wires_of_a(self) -> NDArray[np.uint32]:
+        """The wires with an entry in A, in ascending order; all public ones have one."""
         ...
 
     @property

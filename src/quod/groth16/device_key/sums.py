@@ -73,7 +73,9 @@ class ResidentSums:
             )
         with timeline.stage("infinite bases"):
             self.masks = {split_name: self._mask(name) for name, split_name in WITNESS_MSMS.items()}
-        self.indices = device.upload(circuit.wires_of_b)
+        self.indices = {
+            "A": device.upload(circuit.wires_of_a), "B": device.upload(circuit.wires_of_b),
+        }  # fmt: skip
         self.workspace = Workspace(device, memory.workspace)
         self.quotient_workspace = Workspace(device, memory.parts["workspace of MSM H"])
         self.runner = Background("quod-device-key", 1, linger=LINGER_SECONDS)
@@ -150,9 +152,8 @@ class _Slot:
         """Return the scalar split of an MSM over the witness."""
         key, split_name = self._key, WITNESS_MSMS[name]
         degree, count = counts(key.circuit)[name]
-        indices = key.indices if split_name == "B" else None
         return ScalarSplit(
-            key.device, group_of(key.circuit, degree), count, indices=indices,
+            key.device, group_of(key.circuit, degree), count, indices=key.indices.get(split_name),
             infinity_mask=key.masks[split_name],
         )  # fmt: skip
 
