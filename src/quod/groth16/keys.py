@@ -13,7 +13,6 @@ import numpy as np
 from quod.curve.array import to_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
-from quod.curve.weierstrass.operations import first_bad_point
 from quod.device.cache.compilations import compilations
 from quod.device.discovery import DeviceChoice, open_ahead, resolve_device
 from quod.device.protocol import AnyDevice, in_host_memory
@@ -30,6 +29,7 @@ from quod.groth16.proof import Proof
 from quod.groth16.resident import MAX_BATCH, ResidentKey
 from quod.groth16.soundness import Weakness, key_points, weakness_of
 from quod.groth16.verifier import VerifyingKey
+from quod.msm.subgroup import first_bad_point
 from quod.validation import flag, whole_number, whole_number_or_none
 
 MAX_LANES = 16

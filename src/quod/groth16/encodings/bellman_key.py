@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 
 from quod.curve.groups import GROUPS
 from quod.curve.named.bls12_381 import BLS12_381
-from quod.curve.weierstrass.operations import first_bad_point
 from quod.device.cache import sources
 from quod.device.cache.cache import CompileCache, key_of
 from quod.device.discovery import resolve_device
@@ -30,6 +29,7 @@ from quod.formats import BellmanParameters, R1cs, SparseMatrix, Zkey
 from quod.formats.bellman import VERIFYING_KEY
 from quod.formats.source import Path
 from quod.groth16.setup import coefficients_of
+from quod.msm.subgroup import first_bad_point
 from quod.ntt.ordering import bit_reversal
 
 
