@@ -1,31 +1,27 @@
-"""A proving key of a `PartitionCircuit`, made in a device's memory and kept there."""
+"""A proving key of a `DeviceCircuit`, made in a device's memory and kept there."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
 
-import numpy as np
-
-from quod.bench.porep.bases import group_of, make_points
-from quod.bench.porep.circuit import PartitionCircuit
-from quod.bench.porep.kernels import partition_wires
-from quod.bench.porep.memory import PartitionMemory
-from quod.bench.porep.streamed import BLOCK, Mode, StreamedKey, room_for_blocks
-from quod.bench.porep.sums import PartitionSums
 from quod.curve.array import Point, from_points
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.background import Background
-from quod.device.runtime.sentinel import check_written, mark, unwritten
 from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError
-from quod.field.array import Words, check_seed
+from quod.field.array import check_seed
 from quod.field.moduli import Modulus
 from quod.formats import Witness
 from quod.frozen import frozen
 from quod.groth16 import proof_stream as many
 from quod.groth16 import prover
+from quod.groth16.device_key.bases import group_of, make_points
+from quod.groth16.device_key.circuit import DeviceCircuit
+from quod.groth16.device_key.memory import KeyMemory
+from quod.groth16.device_key.streamed import BLOCK, Mode, StreamedKey, room_for_blocks
+from quod.groth16.device_key.sums import ResidentSums
 from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey
 from quod.groth16.verifier import VerifyingKey
@@ -43,7 +39,7 @@ class _Source:
         """Do nothing: there is no file that could change."""
 
 
-class PartitionKey:
+class DeviceKey:
     """An INSECURE key for measurements: with `seed` anyone can forge proofs for it.
 
     It equals the key that `quod.groth16.setup.make_key` makes of the circuit and seed, but never
@@ -57,7 +53,7 @@ class PartitionKey:
 
     def __init__(
         self,
-        circuit: PartitionCircuit,
+        circuit: DeviceCircuit,
         device: DeviceChoice,
         seed: int = 1,
         timeline: Timeline | None = None,
@@ -74,7 +70,7 @@ class PartitionKey:
             raise InputError(
                 f"{self.device.name} computes in host memory: create the key with make_key instead"
             )
-        self.memory = PartitionMemory(self.device, circuit)
+        self.memory = KeyMemory(self.device, circuit)
         self.memory.check()
         if share is not None:
             room_for_blocks(circuit, share, block)
@@ -97,7 +93,7 @@ class PartitionKey:
         self.checks = Background("quod-check", 1)
         self.resident: ResidentKey
         if share is None:
-            self.resident = PartitionSums(
+            self.resident = ResidentSums(
                 self.device,
                 circuit,
                 points.bases,
@@ -148,31 +144,3 @@ class PartitionKey:
         """See `ProvingKey.close`."""
         self.resident.close()
         self.checks.close()
-
-
-def device_witness(
-    device: AnyDevice, circuit: PartitionCircuit, seed: int = 1, *, pinned: bool = False
-) -> Witness:
-    """Compute `circuit.witness` on a device with memory of its own.
-
-    With `pinned` its values are in page-locked memory.
-    """
-    size = circuit.fr.bytes
-    wires = device.allocate(circuit.wires * size, zero=False)
-    input_values = circuit.inputs(seed)
-    device.upload(input_values, into=wires.slice(0, input_values.nbytes))
-    kernel = device.compile(partition_wires, circuit=circuit)
-    recording = device.stream("witness").record()
-    for first in range(0, circuit.constraints, circuit.width):
-        count = min(circuit.width, circuit.constraints - first)
-        recording.launch(kernel, -(-count // device.lanes), first, count, wires)
-    recording.finish().run()
-    shape = circuit.wires, circuit.fr.words
-    if pinned:
-        values: Words = device.pinned(wires.nbytes).view(np.uint32).reshape(shape)
-        mark(values)
-    else:
-        values = unwritten(*shape)
-    device.download(wires, values)
-    check_written(device, "the witness of a partition", values)
-    return Witness(f"the witness of {circuit.path}", circuit.curve, values, values.nbytes)
