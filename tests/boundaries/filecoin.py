@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from quod import filecoin
-from quod.filecoin import files, seal_records
+from quod.filecoin import files, seal_records, sealing
 from quod.filecoin.challenges import leaf_challenge
 from quod.hash import neptune_hash
 from tests.boundaries.row import EXAMPLE, Row, row
@@ -18,6 +18,7 @@ def rows() -> Iterator[tuple[str, Row]]:
     yield from _files()
     yield from _identifiers()
     yield from _challenges()
+    yield from _sealing()
 
 
 def _files() -> Iterator[tuple[str, Row]]:
@@ -70,3 +71,27 @@ def _challenges() -> Iterator[tuple[str, Row]]:
     yield "update_challenges", row(
         filecoin.update_challenges, sector=sector, comm_r_new=_NODE, partition=0
     )  # fmt: skip
+
+
+def _sealing() -> Iterator[tuple[str, Row]]:
+    sector, proof = filecoin.sector_shape(2048), filecoin.seal_proof(5)
+    yield "seal", row(
+        sealing.seal, proof=proof, data=bytes(2048), miner=1, sector_number=1, ticket=_NODE
+    )  # fmt: skip
+    yield "sparse_commit", row(
+        sealing.sparse_commit, {"random_seed": "huge"}, proof=proof, miner=1, sector_number=1,
+        ticket=_NODE, seed=_NODE, random_seed=1,
+    )  # fmt: skip
+    yield "sparse_post", row(
+        sealing.sparse_post, {"random_seed": "huge"}, shape=sector, sector_number=1,
+        challenges=[1], random_seed=1,
+    )  # fmt: skip
+    yield "uniform_update", row(
+        sealing.uniform_update, {"random_seed": "huge"}, shape=sector, random_seed=1
+    )  # fmt: skip
+    sealed = sealing.seal(proof, bytes(2048), miner=1, sector_number=1, ticket=_NODE)
+    yield "update", row(sealing.update, sector=sealed, data=bytes(2048))
+    yield "commit_output", row(sealed.commit_output, seed=_NODE)
+    yield "post_proof", row(sealed.post_proof, sector_number=1, challenges=[1])
+    updated = sealing.update(sealed, bytes(2048))
+    yield "partition_proof", row(updated.partition_proof, partition=0)

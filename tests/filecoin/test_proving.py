@@ -33,11 +33,9 @@ NODE = bytes(31) + b"\1"
 
 def vanilla_proof(sector_id: int, position: int = 0, number: int = 10) -> PoStSectorProof:
     """Return the vanilla proof of `sealed()` under a sector number."""
-    sector, proof = sealed(), post_proof(number)
+    proof = post_proof(number)
     nodes = window_challenges(proof.sector, proof.api_version, RANDOMNESS, sector_id, position)
-    paths = tuple(sector.tree_r.proof(node) for node in nodes)
-    vanilla = SectorProof(paths, sector.tree_c.root, sector.tree_r.root)
-    return PoStSectorProof(sector_id, sector.comm_r, (vanilla,))
+    return sealed().post_proof(sector_id, nodes)
 
 
 def statement_of(*numbers: int, number: int = 10) -> PoStStatement:

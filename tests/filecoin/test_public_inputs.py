@@ -29,7 +29,7 @@ def node(value: int) -> bytes:
 
 def test_inputs_of_a_partition() -> None:
     sector = sealed()
-    config = sector.proof.config()
+    config = sector.registered_proof.config()
     challenges = porep_challenges(config, sector.replica_id, sector.comm_r, SEED, 0)
     inputs = porep_inputs(config, sector.replica_id, sector.tree_d.root, sector.comm_r, challenges)
     assert len(inputs) == 39

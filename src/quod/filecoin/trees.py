@@ -8,7 +8,9 @@ shape. Levels are in one array for all base trees, whose roots are the children 
 from __future__ import annotations
 
 import hashlib
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
@@ -25,31 +27,28 @@ from quod.validation import whole_number
 _NODE_WORDS = NODE_BYTES // 4
 
 
-@frozen(eq=False)
-class MerkleTree:
-    """A Merkle tree in memory.
+class Tree(ABC):
+    """A Merkle tree.
 
     arities: the arity of each level, from the leaves.
     base_levels: the number of levels of a base tree; all levels of a tree without upper levels.
-    levels: the nodes of each level, from the leaves to the root, uint32 of shape (n, 8).
     """
 
     arities: tuple[int, ...]
     base_levels: int
-    levels: Sequence[Words]
 
     @property
     def root(self) -> bytes:
         """The commitment: comm_d, comm_c or comm_r_last."""
-        return self.node(len(self.levels) - 1, 0)
+        return self.node(len(self.arities), 0)
 
+    @abstractmethod
     def node(self, level: int, index: int) -> bytes:
         """Return a node of a level; level 0 has the leaves."""
-        return words_to_node(self.levels[level][index])
 
     def proof(self, leaf: int) -> MerkleProof:
         """Return the Merkle proof of a leaf; raises InputError for a leaf that the tree lacks."""
-        leaf = whole_number("the leaf", leaf, 0, len(self.levels[0]) - 1)
+        leaf = whole_number("the leaf", leaf, 0, prod(self.arities) - 1)
         path, index = [], leaf
         for level, arity in enumerate(self.arities):
             index, digit = divmod(index, arity)
@@ -59,6 +58,21 @@ class MerkleTree:
         base, upper = tuple(path[: self.base_levels]), path[self.base_levels :]
         sub, top = tuple(upper[:1]), tuple(upper[1:])
         return MerkleProof(self.root, self.node(0, leaf), base, sub, top)
+
+
+@frozen(eq=False)
+class MerkleTree(Tree):
+    """A Merkle tree in memory.
+
+    levels: the nodes of each level, from the leaves to the root, uint32 of shape (n, 8).
+    """
+
+    arities: tuple[int, ...]
+    base_levels: int
+    levels: Sequence[Words]
+
+    def node(self, level: int, index: int) -> bytes:
+        return words_to_node(self.levels[level][index])
 
 
 def tree_d(data: bytes | Words) -> MerkleTree:

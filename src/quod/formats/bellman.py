@@ -120,6 +120,16 @@ class BellmanVerifyingKey(_BellmanKey):
     """The verifying key of a bellman file; `points` includes ic."""
 
     @classmethod
+    def open_start(cls, path: Path) -> Self:
+        """Read the verifying key at the start of a file, and nothing that follows it.
+
+        Raises `InputError` as `open` does for these bytes.
+        """
+        name = file_path(path)
+        parts = _read_key(map_file(name), name)
+        return cls(name, parts.points, parts.places)
+
+    @classmethod
     def parse(cls, data: memoryview, name: str) -> Self:
         parts = _read_key(data, name)
         key = cls(name, dict(parts.points), dict(parts.places))
@@ -225,7 +235,8 @@ def _coordinates(data: memoryview, count: int, place: Place) -> Words:
     encoded: NDArray[np.uint8] = np.frombuffer(data, np.uint8).reshape(
         count, 2 * degree, _COORDINATE_BYTES
     )
-    flags = encoded[:, 0, 0]
+    # A copy, as each pass over bytes that are far apart reads the whole list.
+    flags = encoded[:, 0, 0] & (_COMPRESSED | _INFINITY | _SIGN)
     for bit, fault in (
         (_COMPRESSED, "is flagged as compressed; keys have uncompressed points"),
         (_INFINITY, "is the point at infinity, which a key does not have"),
@@ -234,9 +245,8 @@ def _coordinates(data: memoryview, count: int, place: Place) -> Words:
         if (flags & bit).any():
             index = int(np.argmax(flags & bit != 0))
             raise place.error(index, f"point {index} {fault}")
-    words: Words = (
-        np.ascontiguousarray(encoded[:, :, ::-1]).view("<u4").astype(np.uint32, copy=False)
-    )
+    # Words of four bytes are reversed several times faster than bytes.
+    words: Words = encoded.view(">u4")[:, :, ::-1].astype(np.uint32, order="C")
     bad_index = first_at_or_above(words.reshape(-1, fq.words), fq)
     if bad_index is not None:
         index = bad_index // (2 * degree)
@@ -382,5 +392,5 @@ def _bytes(points: Words, name: str, group: int) -> bytes:
         raise InputError(f"{name} has the point at infinity")
     if group == 2:
         points = points[:, :, ::-1]
-    data = np.ascontiguousarray(points, "<u4").view(np.uint8).reshape(-1, _COORDINATE_BYTES)
-    return data[:, ::-1].tobytes()
+    coordinates = points.reshape(-1, fq.words)
+    return coordinates[:, ::-1].astype(">u4", order="C").tobytes()

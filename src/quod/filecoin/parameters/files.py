@@ -53,7 +53,7 @@ def open_proving_key(
     with timeline.stage("digest of parameters"):
         checked = not _is_of_network(parameters, file) and flag("checked", checked)
     return ProvingKey.from_bellman(
-        file, circuit.r1cs, device, timeline, checked=checked, allow_insecure=True
+        file, circuit, device, timeline, checked=checked, allow_insecure=True
     )
 
 
@@ -107,7 +107,7 @@ def _is_of_network(parameters: ParameterSet, file: Path) -> bool:
         return True
     if (other := network_set(digest)) is not None:
         raise MismatchError(f"is a file of {other}, not of {parameters.name}", path=str(file))
-    if weakness_in(BellmanVerifyingKey.open(file)) is None:
+    if weakness_in(BellmanVerifyingKey.open_start(file)) is None:
         raise InputError(
             f"has the digest {digest}, which is not that of the network's {parameters.name}, and "
             "is not marked as a test key; get the file again from its source",

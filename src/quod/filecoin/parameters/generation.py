@@ -40,7 +40,7 @@ def make_parameters(
     ]
     with timeline.stage("circuit"):
         circuit = parameters.circuit()
-    key = make_key(circuit.r1cs, seed, device=device, timeline=timeline, monomial=True)
+    key = make_key(circuit, seed, device=device, timeline=timeline, monomial=True)
     points = points_of(key)
     metadata = json.dumps({"sector_size": parameters.sector.size}, separators=(",", ":"))
     with timeline.stage("write parameters"):
