@@ -54,7 +54,7 @@ class DeviceCircuit(Protocol):
 
     @property
     def monomial(self) -> bool:
-        """Whether the key has bellman's root of unity and monomials as points h; see `Zkey`."""
+        """True if the key has bellman's root of unity and monomials as points h; see `Zkey`."""
         ...
 
     @property
