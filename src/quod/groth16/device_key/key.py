@@ -25,6 +25,7 @@ from quod.groth16.device_key.streamed import BLOCK, Mode, StreamedKey, room_for_
 from quod.groth16.device_key.sums import ResidentSums
 from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey
+from quod.groth16.soundness import weakness
 from quod.groth16.verifier import VerifyingKey
 
 
@@ -117,6 +118,13 @@ class DeviceKey:
             circuit, target, points, f"the test key of {circuit.path}", timeline,
             pinned=pinned, share=share, mode=mode, block=block,
         )  # fmt: skip
+
+    @property
+    def insecure(self) -> bool:
+        """True if anyone can forge proofs for the key; see `ProvingKey.insecure`."""
+        key = self.self_check_key
+        points = key.alpha_g1, key.beta_g2, key.gamma_g2, key.delta_g2
+        return weakness(self.curve, *points) is not None
 
     @property
     def peak_bytes(self) -> int:
