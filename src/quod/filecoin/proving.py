@@ -30,6 +30,8 @@ from quod.groth16 import VerifyingKey, verify_batch
 from quod.groth16.encodings.bellman import proof_to_bytes, proofs_from_bytes
 from quod.validation import exact_bytes, instance
 
+_CHECKS = "checks of vanilla proofs"
+
 
 class Prover:
     """A prover of one parameter set, which keeps the traced circuit and the opened key."""
@@ -60,16 +62,23 @@ class Prover:
                 f"{self.parameters.name}"
             )
 
-    def prove(self, statement: Statement, inputs: Iterable[CircuitInputs]) -> bytes:
+    def prove(
+        self, statement: Statement, inputs: Iterable[CircuitInputs],
+        timeline: Timeline | None = None,
+    ) -> bytes:  # fmt: skip
         """Prove a statement from the circuit's private inputs of each partition.
 
         Each proof is verified before the result is returned. Raises VerificationError if the inputs
         do not satisfy the circuit, or do not lead to the statement's public inputs.
         """
         self.check_parameters(statement)
+        timeline = or_null(timeline)
         proofs = []
         for partition, partition_inputs in enumerate(inputs):
-            proof, public = self.key.prove(self.circuit.witness(partition_inputs))
+            with timeline.stage("circuit witness"):
+                witness = self.circuit.witness(partition_inputs)
+            with timeline.stage("proof"):
+                proof, public = self.key.prove(witness, timeline=timeline)
             if public != statement.public_inputs(partition):
                 raise VerificationError(
                     f"the vanilla proof of partition {partition} is not one of the statement"
@@ -84,7 +93,7 @@ class Prover:
 
 def prove_commit(
     prover: Prover, output: CommitOutput, *, miner: int | None = None,
-    sector_number: int | None = None,
+    sector_number: int | None = None, timeline: Timeline | None = None,
 ) -> bytes:  # fmt: skip
     """Return the proof of replication of an output of C1: 192 bytes for each partition.
 
@@ -95,14 +104,19 @@ def prove_commit(
     instance("the output", output, CommitOutput, "read it with read_commit")
     statement = SealStatement.of_output(output)
     prover.check_parameters(statement)
-    check_commit(output, miner=miner, sector_number=sector_number)
-    partitions = range(statement.partitions)
-    return prover.prove(statement, (porep_private_inputs(output, each) for each in partitions))
+    with or_null(timeline).stage(_CHECKS):
+        check_commit(output, miner=miner, sector_number=sector_number)
+    return prover.prove(
+        statement,
+        (porep_private_inputs(output, each) for each in range(statement.partitions)),
+        timeline,
+    )
 
 
 def prove_post(
-    prover: Prover, statement: PoStStatement, proofs: Sequence[PoStSectorProof]
-) -> bytes:
+    prover: Prover, statement: PoStStatement, proofs: Sequence[PoStSectorProof],
+    timeline: Timeline | None = None,
+) -> bytes:  # fmt: skip
     """Return the WindowPoSt or WinningPoSt of sectors: 192 bytes for each partition.
 
     proofs: the vanilla proofs in the order of the statement's sectors.
@@ -111,30 +125,23 @@ def prove_post(
     """
     instance("the statement", statement, PoStStatement, "give a PoStStatement")
     prover.check_parameters(statement)
-    sector = statement.proof.sector
-    _check_count("proofs", len(proofs), len(statement.sectors))
-    for index, (proof, public) in enumerate(zip(proofs, statement.sectors, strict=True)):
-        for name in ("sector_id", "comm_r"):
-            if getattr(proof, name) != getattr(public, name):
-                raise MismatchError(
-                    "is not that of the statement", section=f"proofs[{index}].{name}"
-                )
-        with _inside(f"proofs[{index}]"):
-            _check_count("vanilla_proof.sectors", len(proof.vanilla_proof), 1)
-            check_post_sector(proof, sector, statement.challenges(index))
+    with or_null(timeline).stage(_CHECKS):
+        _check_post(statement, proofs)
     winning = statement.proof.kind is PoStKind.WINNING
     build = FallbackPoStCircuit.winning if winning else FallbackPoStCircuit.window
-    circuit = build(sector)
+    circuit = build(statement.proof.sector)
     groups = [
         [proofs[index] for index in statement.partition_sectors(partition)]
         for partition in range(statement.partitions)
     ]
-    return prover.prove(statement, (post_private_inputs(circuit, group) for group in groups))
+    inputs = (post_private_inputs(circuit, group) for group in groups)
+    return prover.prove(statement, inputs, timeline)
 
 
 def prove_update(
-    prover: Prover, statement: UpdateStatement, proofs: Sequence[UpdatePartitionProof]
-) -> bytes:
+    prover: Prover, statement: UpdateStatement, proofs: Sequence[UpdatePartitionProof],
+    timeline: Timeline | None = None,
+) -> bytes:  # fmt: skip
     """Return the SnapDeals proof of an update: 192 bytes for each partition.
 
     proofs: the vanilla proofs of the partitions.
@@ -146,18 +153,17 @@ def prove_update(
     commitments = statement.comm_r_old, statement.comm_d_new, statement.comm_r_new
     sector, circuit = statement.sector, EmptySectorUpdateCircuit.of(statement.sector)
     _check_count("proofs", len(proofs), statement.partitions)
-    for partition, proof in enumerate(proofs):
-        with _inside(f"proofs[{partition}]"):
-            check_update_partition(proof, sector, partition, *commitments, h=statement.h)
-    return prover.prove(
-        statement,
-        (
-            update_private_inputs(
-                circuit, proof, partition_and_h(sector, partition, statement.h), *commitments
-            )
-            for partition, proof in enumerate(proofs)
-        ),
+    with or_null(timeline).stage(_CHECKS):
+        for partition, proof in enumerate(proofs):
+            with _inside(f"proofs[{partition}]"):
+                check_update_partition(proof, sector, partition, *commitments, h=statement.h)
+    inputs = (
+        update_private_inputs(
+            circuit, proof, partition_and_h(sector, partition, statement.h), *commitments
+        )
+        for partition, proof in enumerate(proofs)
     )
+    return prover.prove(statement, inputs, timeline)
 
 
 def verify_proof(key: VerifyingKey, statement: Statement, proof: bytes) -> bool:
@@ -184,6 +190,20 @@ def verify_proof(key: VerifyingKey, statement: Statement, proof: bytes) -> bool:
         if verdict.error is not None:
             raise verdict.error
     return all(verdicts)
+
+
+def _check_post(statement: PoStStatement, proofs: Sequence[PoStSectorProof]) -> None:
+    """Check the vanilla proof of each sector of a statement."""
+    _check_count("proofs", len(proofs), len(statement.sectors))
+    for index, (proof, public) in enumerate(zip(proofs, statement.sectors, strict=True)):
+        for name in ("sector_id", "comm_r"):
+            if getattr(proof, name) != getattr(public, name):
+                raise MismatchError(
+                    "is not that of the statement", section=f"proofs[{index}].{name}"
+                )
+        with _inside(f"proofs[{index}]"):
+            _check_count("vanilla_proof.sectors", len(proof.vanilla_proof), 1)
+            check_post_sector(proof, statement.proof.sector, statement.challenges(index))
 
 
 def _check_count(name: str, count: int, expected: int) -> None:
