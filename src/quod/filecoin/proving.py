@@ -24,6 +24,8 @@ from quod.groth16 import Verdict, VerifyingKey, verify_batch
 from quod.groth16.encodings.bellman import proof_to_bytes, proofs_from_bytes
 from quod.validation import exact_bytes, in_order, instance
 
+_CHECKS = "checks of vanilla proofs"
+
 
 class Prover:
     """A prover of one parameter set, which keeps the traced circuit and the opened key."""
@@ -54,16 +56,23 @@ class Prover:
                 f"{self.parameters.name}"
             )
 
-    def prove(self, statement: Statement, inputs: Iterable[CircuitInputs]) -> bytes:
+    def prove(
+        self, statement: Statement, inputs: Iterable[CircuitInputs],
+        timeline: Timeline | None = None,
+    ) -> bytes:  # fmt: skip
         """Prove a statement from the circuit's private inputs of each partition.
 
         Each proof is verified before the result is returned. Raises VerificationError if the inputs
         do not satisfy the circuit, or do not lead to the statement's public inputs.
         """
         self.check_parameters(statement)
+        timeline = or_null(timeline)
         proofs = []
         for partition, partition_inputs in enumerate(inputs):
-            proof, public = self.key.prove(self.circuit.witness(partition_inputs))
+            with timeline.stage("circuit witness"):
+                witness = self.circuit.witness(partition_inputs)
+            with timeline.stage("proof"):
+                proof, public = self.key.prove(witness, timeline=timeline)
             if public != statement.public_inputs(partition):
                 raise VerificationError(
                     f"the vanilla proof of partition {partition} is not one of the statement"
@@ -78,7 +87,7 @@ class Prover:
 
 def prove_commit(
     prover: Prover, output: CommitOutput, *, miner: int | None = None,
-    sector_number: int | None = None,
+    sector_number: int | None = None, timeline: Timeline | None = None,
 ) -> bytes:  # fmt: skip
     """Return the proof of replication of an output of C1: 192 bytes for each partition.
 
@@ -89,13 +98,15 @@ def prove_commit(
     instance("the output", output, CommitOutput, "read it with read_commit")
     statement = SealStatement.of_output(output)
     prover.check_parameters(statement)
-    inputs = checked_commit_inputs(output, miner=miner, sector_number=sector_number)
-    return prover.prove(statement, inputs)
+    with or_null(timeline).stage(_CHECKS):
+        inputs = checked_commit_inputs(output, miner=miner, sector_number=sector_number)
+    return prover.prove(statement, inputs, timeline)
 
 
 def prove_post(
-    prover: Prover, statement: PoStStatement, proofs: Sequence[PoStSectorProof]
-) -> bytes:
+    prover: Prover, statement: PoStStatement, proofs: Sequence[PoStSectorProof],
+    timeline: Timeline | None = None,
+) -> bytes:  # fmt: skip
     """Return the WindowPoSt or WinningPoSt of sectors: 192 bytes for each partition.
 
     proofs: the vanilla proofs in the order of the statement's sectors.
@@ -104,12 +115,15 @@ def prove_post(
     """
     instance("the statement", statement, PoStStatement, "give a PoStStatement")
     prover.check_parameters(statement)
-    return prover.prove(statement, checked_post_inputs(statement, proofs))
+    with or_null(timeline).stage(_CHECKS):
+        inputs = checked_post_inputs(statement, proofs)
+    return prover.prove(statement, inputs, timeline)
 
 
 def prove_update(
-    prover: Prover, statement: UpdateStatement, proofs: Sequence[UpdatePartitionProof]
-) -> bytes:
+    prover: Prover, statement: UpdateStatement, proofs: Sequence[UpdatePartitionProof],
+    timeline: Timeline | None = None,
+) -> bytes:  # fmt: skip
     """Return the SnapDeals proof of an update: 192 bytes for each partition.
 
     proofs: the vanilla proofs of the partitions.
@@ -118,7 +132,9 @@ def prove_update(
     """
     instance("the statement", statement, UpdateStatement, "give an UpdateStatement")
     prover.check_parameters(statement)
-    return prover.prove(statement, checked_update_inputs(statement, proofs))
+    with or_null(timeline).stage(_CHECKS):
+        inputs = checked_update_inputs(statement, proofs)
+    return prover.prove(statement, inputs, timeline)
 
 
 def verify_proof(key: VerifyingKey, statement: Statement, proof: bytes) -> bool:

@@ -58,7 +58,6 @@ class _WitnessMsms:
 class ResidentSums:
     """The matrices, bases and workspaces of a key, and its pipeline slots."""
 
-    witness_device: AnyDevice | None = None
     batches: SumBatches | None = None
 
     def __init__(
@@ -66,6 +65,7 @@ class ResidentSums:
         memory: KeyMemory, timeline: Timeline, *, pinned: bool,
     ) -> None:  # fmt: skip
         self.device, self.circuit, self.bases, self.memory = device, circuit, bases, memory
+        self.witness_device: AnyDevice | None = device
         fr = circuit.fr
         with timeline.stage("matrices"):
             self.quotient = Quotient(
@@ -212,7 +212,11 @@ class _Slot:
     def upload(self, witness: Words | Buffer, *, pinned: bool = False) -> None:
         """Upload the witness and start its splits."""
         self._drop_splitting()
-        if self._upload is None:
+        if isinstance(witness, Buffer):
+            recording = self._device.stream("upload").record()
+            recording.copy(witness, self._witness)
+            recording.finish().run()
+        elif self._upload is None:
             self._device.upload(np.ascontiguousarray(witness), into=self._witness)
         else:
             self._upload.fill(witness, pinned=pinned)
