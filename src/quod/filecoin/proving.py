@@ -5,7 +5,7 @@ A proof is the concatenation of its partitions' Groth16 proofs, of 192 bytes eac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from quod.device.discovery import DeviceChoice
 from quod.device.runtime.timeline import Timeline, or_null
@@ -20,7 +20,8 @@ from quod.filecoin.parameters.files import AnyPath, open_proving_key
 from quod.filecoin.parameters.identifiers import ParameterSet
 from quod.filecoin.records import CommitOutput, PoStSectorProof, UpdatePartitionProof
 from quod.filecoin.statements import PoStStatement, SealStatement, Statement, UpdateStatement
-from quod.groth16 import Verdict, VerifyingKey, verify_batch
+from quod.formats import Witness
+from quod.groth16 import Proof, Verdict, VerifyingKey, verify_batch
 from quod.groth16.encodings.bellman import proof_to_bytes, proofs_from_bytes
 from quod.validation import exact_bytes, in_order, instance
 
@@ -66,19 +67,36 @@ class Prover:
         do not satisfy the circuit, or do not lead to the statement's public inputs.
         """
         self.check_parameters(statement)
-        timeline = or_null(timeline)
         proofs = []
-        for partition, partition_inputs in enumerate(inputs):
-            with timeline.stage("circuit witness"):
-                witness = self.circuit.witness(partition_inputs)
-            with timeline.stage("proof"):
-                proof, public = self.key.prove(witness, timeline=timeline)
+        for partition, (proof, public) in enumerate(self._proofs(inputs, timeline)):
             if public != statement.public_inputs(partition):
                 raise VerificationError(
                     f"the vanilla proof of partition {partition} is not one of the statement"
                 )
             proofs.append(proof_to_bytes(proof))
         return exact_bytes("the proof", b"".join(proofs), statement.proof_bytes)
+
+    def _proofs(
+        self, inputs: Iterable[CircuitInputs], timeline: Timeline | None
+    ) -> Iterator[tuple[Proof, list[int]]]:
+        """Prove partitions: the witness of one is computed during the proof before it.
+
+        With a timeline they run one after the other.
+        """
+        if timeline is None:
+            yield from self.key.prove_many(self._witness(each) for each in inputs)
+            return
+        for partition_inputs in inputs:
+            with timeline.stage("circuit witness"):
+                witness = self._witness(partition_inputs)
+            with timeline.stage("proof"):
+                result = self.key.prove(witness, timeline=timeline)
+            yield result
+
+    def _witness(self, inputs: CircuitInputs) -> Witness:
+        """Compute the witness of a partition, in the memory of the key's device."""
+        (witness,) = self.circuit.witnesses([inputs], device=self.key.device)
+        return witness
 
     def close(self) -> None:
         """Stop the threads that wait for the next proof."""
