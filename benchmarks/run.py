@@ -33,6 +33,7 @@ from typing import Any
 
 import checkout
 import circuits
+import filecoin
 import sapling
 import subjects as subjects_of
 
@@ -216,6 +217,8 @@ def main() -> None:
             postponed.append(shown)
             continue
         say(shown)
+        if subject == "filecoin":
+            filecoin.prepare(arguments[arguments.index("--proof") + 1], on)
         start = perf_counter()
         wrong = run([*command, *options], LIMITS[on.partition(":")[0]])
         say(f"{shown}: {perf_counter() - start:.1f} s")

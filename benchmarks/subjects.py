@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import filecoin
+
 from quod.curve.named import EDWARDS, WEIERSTRASS
 
 Commands = dict[str, list[list[str]]]
@@ -39,6 +41,9 @@ def _kinds(*names: str) -> list[str]:
 def _shapes(*shapes: str) -> list[str]:
     return [word for shape in shapes for word in ("--shape", shape)]
 
+
+FILECOIN = [[*("--proof", kind), *("--params", filecoin.FOLDER), *_ONCE] for kind in filecoin.KINDS]
+"""Filecoin's proofs for sectors of 2 KiB, whose parameters `run.py` makes."""
 
 CPU: Commands = {
     "field": [[]],
@@ -136,6 +141,7 @@ CPU: Commands = {
     "loss": [_ON_ONE_THREAD],
     "adamw": [_ON_ONE_THREAD],
     "inference": [_MODEL],
+    "filecoin": FILECOIN,
     # Of the shared fixtures alone.
     "verify": [],
 }
@@ -255,6 +261,7 @@ CUDA: Commands = {
         *(["--constraints", "16000", "--process", "--workers", f"{n}", *_LOADED] for n in (1, 3)),
         ["--constraints", "1000000", *_LOADED],
     ],
+    "filecoin": FILECOIN,
     "porep-like": [
         ["--domain", "24", "--proofs", "2", *_ONCE],
         ["--domain", "27", *_ONCE],

@@ -267,6 +267,7 @@ COMMANDS = [
     "bench groth16",
     "bench process",
     "bench porep-like",
+    "bench filecoin",
     "bench queue",
     "bench verify",
     "bench submit",

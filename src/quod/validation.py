@@ -10,7 +10,16 @@ from __future__ import annotations
 import operator
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence, Set
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Coroutine,
+    Generator,
+    Iterable,
+    Mapping,
+    Sequence,
+    Set,
+)
 from enum import Enum
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -142,6 +151,21 @@ def check_function(name: str, value: object) -> None:
     """Raise InputError unless the value is callable and not a class."""
     if not callable(value) or isinstance(value, type):
         raise InputError(f"{name} is a function, not {shown_kind(value)}")
+
+
+def called(name: str, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a function that a caller passed, and return its result.
+
+    Raises InputError for a generator or coroutine function, which a call does not run.
+    """
+    result = function(*arguments)
+    if isinstance(result, Generator | Coroutine | AsyncGenerator):
+        if not isinstance(result, AsyncGenerator):
+            result.close()
+        raise InputError(
+            f"{name} returned {shown_kind(result)} and did not run; it must not await or yield"
+        )
+    return result
 
 
 def plain_bytes(name: str, value: object) -> bytes:

@@ -116,9 +116,7 @@ def test_parameters_of_another_circuit(
     less = {list_name: points[list_name][:-count] for list_name in lists}
     write_bellman_parameters(params, points | less)
     available, needed = len(points[name]) - count, len(points[name])
-    message = (
-        f"there are {available} points and the circuit of .*c.r1cs needs {needed}; use the para"
-    )
+    message = f"there are {available} points; {needed} are needed for .*c.r1cs: use the para"
     with pytest.raises(MismatchError, match=message) as caught:
         ProvingKey.from_bellman(params, r1cs)
     assert (caught.value.path, caught.value.section) == (str(params), name)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 
 from quod import r1cs
@@ -181,3 +183,33 @@ def vars_of(signal: object) -> list[object]:
 def test_external_circuits_are_not_treated_as_builtin() -> None:
     with pytest.raises(InputError, match="not a module of Quod"):
         builtin_circuit("quodish.circuits", NAME, "bls12_381")
+
+
+@pytest.mark.parametrize("kind", [np.uint32, np.int64])
+@pytest.mark.parametrize("shape", [(0,), (5,), (0, 4), (7, 1), (1, 3), (50, 4)])
+def test_arrays_are_unpacked_unchanged(kind: type, shape: tuple[int, ...]) -> None:
+    """Also values that fall, and the largest and smallest ones of a type."""
+    limits = np.iinfo(kind)
+    generator = np.random.default_rng(4)
+    arrays = [generator.integers(limits.min, limits.max, shape, kind, True) for _ in range(2)]
+    expected = [array.copy() for array in arrays]
+    facts, unpacked = unpack(pack({"a": [1, None]}, arrays))
+    assert facts == {"a": [1, None]}
+    for array, packed_array, copy in zip(unpacked, arrays, expected, strict=True):
+        assert (array.dtype, array.shape) == (copy.dtype, shape)
+        assert np.array_equal(array, copy)
+        assert np.array_equal(packed_array, copy)
+
+
+def test_repeated_gadgets_take_little_space() -> None:
+    pattern = np.random.default_rng(5).integers(0, 1000, 100)
+    wires = (pattern + 1000 * np.arange(400)[:, None]).astype(np.uint32).reshape(-1, 2)
+    assert len(pack(None, [wires])) < wires.nbytes / 20
+
+
+def test_damaged_arrays_are_refused() -> None:
+    data = pack(None, [np.arange(9)])
+    with pytest.raises(zlib.error):
+        unpack(data[:-3] + b"abc")
+    with pytest.raises(ValueError, match="1 bytes follow"):
+        unpack(data + b"1")

@@ -9,6 +9,7 @@ from typing import Annotated
 
 from quod.bench.measure.settings import ChainCurve, Constraints, Settings, StagedSettings, Threads
 from quod.bench.proofs.ceremony import ceremony
+from quod.bench.proofs.filecoin import filecoin
 from quod.bench.service.subjects import queue, serve, serve_pipeline, submit
 from quod.bench.tensors.subjects import TENSOR_SUBJECTS
 from quod.cli.outputs import check_outputs
@@ -491,6 +492,6 @@ def _key_or_chain(
 
 SUBJECTS: tuple[Callable[..., None], ...] = (
     field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, verify, process, porep_like,
-    queue, submit, witness, setup, solidity, ceremony, serve_pipeline, serve,
+    filecoin, queue, submit, witness, setup, solidity, ceremony, serve_pipeline, serve,
     quant, *TENSOR_SUBJECTS,
 )  # fmt: skip

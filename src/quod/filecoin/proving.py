@@ -5,7 +5,7 @@ A proof is the concatenation of its partitions' Groth16 proofs, of 192 bytes eac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from quod.device.discovery import DeviceChoice
 from quod.device.runtime.timeline import Timeline, or_null
@@ -20,9 +20,12 @@ from quod.filecoin.parameters.files import AnyPath, open_proving_key
 from quod.filecoin.parameters.identifiers import ParameterSet
 from quod.filecoin.records import CommitOutput, PoStSectorProof, UpdatePartitionProof
 from quod.filecoin.statements import PoStStatement, SealStatement, Statement, UpdateStatement
-from quod.groth16 import Verdict, VerifyingKey, verify_batch
+from quod.formats import Witness
+from quod.groth16 import Proof, Verdict, VerifyingKey, verify_batch
 from quod.groth16.encodings.bellman import proof_to_bytes, proofs_from_bytes
 from quod.validation import exact_bytes, in_order, instance
+
+_CHECKS = "checks of vanilla proofs"
 
 
 class Prover:
@@ -54,7 +57,10 @@ class Prover:
                 f"{self.parameters.name}"
             )
 
-    def prove(self, statement: Statement, inputs: Iterable[CircuitInputs]) -> bytes:
+    def prove(
+        self, statement: Statement, inputs: Iterable[CircuitInputs],
+        timeline: Timeline | None = None,
+    ) -> bytes:  # fmt: skip
         """Prove a statement from the circuit's private inputs of each partition.
 
         Each proof is verified before the result is returned. Raises VerificationError if the inputs
@@ -62,14 +68,35 @@ class Prover:
         """
         self.check_parameters(statement)
         proofs = []
-        for partition, partition_inputs in enumerate(inputs):
-            proof, public = self.key.prove(self.circuit.witness(partition_inputs))
+        for partition, (proof, public) in enumerate(self._proofs(inputs, timeline)):
             if public != statement.public_inputs(partition):
                 raise VerificationError(
                     f"the vanilla proof of partition {partition} is not one of the statement"
                 )
             proofs.append(proof_to_bytes(proof))
         return exact_bytes("the proof", b"".join(proofs), statement.proof_bytes)
+
+    def _proofs(
+        self, inputs: Iterable[CircuitInputs], timeline: Timeline | None
+    ) -> Iterator[tuple[Proof, list[int]]]:
+        """Prove partitions: the witness of one is computed during the proof before it.
+
+        With a timeline they run one after the other.
+        """
+        if timeline is None:
+            yield from self.key.prove_many(self._witness(each) for each in inputs)
+            return
+        for partition_inputs in inputs:
+            with timeline.stage("circuit witness"):
+                witness = self._witness(partition_inputs)
+            with timeline.stage("proof"):
+                result = self.key.prove(witness, timeline=timeline)
+            yield result
+
+    def _witness(self, inputs: CircuitInputs) -> Witness:
+        """Compute the witness of a partition, in the memory of the key's device."""
+        (witness,) = self.circuit.witnesses([inputs], device=self.key.device)
+        return witness
 
     def close(self) -> None:
         """Stop the threads that wait for the next proof."""
@@ -78,7 +105,7 @@ class Prover:
 
 def prove_commit(
     prover: Prover, output: CommitOutput, *, miner: int | None = None,
-    sector_number: int | None = None,
+    sector_number: int | None = None, timeline: Timeline | None = None,
 ) -> bytes:  # fmt: skip
     """Return the proof of replication of an output of C1: 192 bytes for each partition.
 
@@ -89,13 +116,15 @@ def prove_commit(
     instance("the output", output, CommitOutput, "read it with read_commit")
     statement = SealStatement.of_output(output)
     prover.check_parameters(statement)
-    inputs = checked_commit_inputs(output, miner=miner, sector_number=sector_number)
-    return prover.prove(statement, inputs)
+    with or_null(timeline).stage(_CHECKS):
+        inputs = checked_commit_inputs(output, miner=miner, sector_number=sector_number)
+    return prover.prove(statement, inputs, timeline)
 
 
 def prove_post(
-    prover: Prover, statement: PoStStatement, proofs: Sequence[PoStSectorProof]
-) -> bytes:
+    prover: Prover, statement: PoStStatement, proofs: Sequence[PoStSectorProof],
+    timeline: Timeline | None = None,
+) -> bytes:  # fmt: skip
     """Return the WindowPoSt or WinningPoSt of sectors: 192 bytes for each partition.
 
     proofs: the vanilla proofs in the order of the statement's sectors.
@@ -104,12 +133,15 @@ def prove_post(
     """
     instance("the statement", statement, PoStStatement, "give a PoStStatement")
     prover.check_parameters(statement)
-    return prover.prove(statement, checked_post_inputs(statement, proofs))
+    with or_null(timeline).stage(_CHECKS):
+        inputs = checked_post_inputs(statement, proofs)
+    return prover.prove(statement, inputs, timeline)
 
 
 def prove_update(
-    prover: Prover, statement: UpdateStatement, proofs: Sequence[UpdatePartitionProof]
-) -> bytes:
+    prover: Prover, statement: UpdateStatement, proofs: Sequence[UpdatePartitionProof],
+    timeline: Timeline | None = None,
+) -> bytes:  # fmt: skip
     """Return the SnapDeals proof of an update: 192 bytes for each partition.
 
     proofs: the vanilla proofs of the partitions.
@@ -118,7 +150,9 @@ def prove_update(
     """
     instance("the statement", statement, UpdateStatement, "give an UpdateStatement")
     prover.check_parameters(statement)
-    return prover.prove(statement, checked_update_inputs(statement, proofs))
+    with or_null(timeline).stage(_CHECKS):
+        inputs = checked_update_inputs(statement, proofs)
+    return prover.prove(statement, inputs, timeline)
 
 
 def verify_proof(key: VerifyingKey, statement: Statement, proof: bytes) -> bool:

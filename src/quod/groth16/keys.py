@@ -13,7 +13,6 @@ import numpy as np
 from quod.curve.array import to_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
-from quod.curve.weierstrass.operations import first_bad_point
 from quod.device.cache.compilations import compilations
 from quod.device.discovery import DeviceChoice, open_ahead, resolve_device
 from quod.device.protocol import AnyDevice, in_host_memory
@@ -30,14 +29,15 @@ from quod.groth16.proof import Proof
 from quod.groth16.resident import MAX_BATCH, ResidentKey
 from quod.groth16.soundness import Weakness, key_points, weakness_of
 from quod.groth16.verifier import VerifyingKey
+from quod.msm.subgroup import first_bad_point
 from quod.validation import flag, whole_number, whole_number_or_none
 
 MAX_LANES = 16
 """The largest number of proofs that one GPU computes concurrently."""
 
 if TYPE_CHECKING:
-    from quod.formats import R1cs
     from quod.groth16.batch_prover import PendingOrError
+    from quod.groth16.setup import Constraints
 
 
 class ProvingKey:
@@ -198,7 +198,7 @@ class ProvingKey:
     def from_bellman(
         cls,
         path: str | PathLike[str],
-        r1cs: str | PathLike[str] | R1cs,
+        r1cs: str | PathLike[str] | Constraints,
         device: DeviceChoice = "cpu",
         timeline: Timeline | None = None,
         *,
@@ -207,7 +207,8 @@ class ProvingKey:
     ) -> ProvingKey:
         """Open parameters of bellman, with the constraint system of their circuit.
 
-        The wires of `r1cs`, and the values of witnesses, are in bellman's order: the constant 1,
+        r1cs: a .r1cs file, an open one, or a `quod.r1cs.Circuit`.
+        Its wires, and the values of witnesses, are in bellman's order: the constant 1,
         the public inputs, the other variables (`quod.groth16.encodings.bellman_key`). With
         `checked`, every point must be on the curve and of prime order, as in bellman; points that
         the user's cache records as checked are skipped. The file is read into memory. Other

@@ -5,15 +5,18 @@ The kernels evaluate all Lagrange polynomials of a domain at a point, scale arra
 
 from __future__ import annotations
 
+from itertools import accumulate, repeat
+
 import numpy as np
 
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.sentinel import check_written, unwritten
-from quod.field.array import Words, from_integers
+from quod.field.array import Words, from_integers, integers_to_words
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
 from quod.kernel import U32, U64, Builder, Pointer, kernel
+from quod.kernel.ir.value import Value
 
 # The least number of elements that share one inversion.
 _MIN_BATCH = 64
@@ -98,6 +101,57 @@ def weighted_sums(
             factor * f.load(array, i, linear=True) for factor, array in zip(factors, (a, b, c))
         ]
         f.store(out, i, products[0] + products[1] + products[2])
+
+
+@kernel
+def monomial_values(
+    k: Builder,
+    batch: U32,
+    constants: Pointer[U64],
+    starts: Pointer[U64],
+    out: Pointer[U64],
+    *,
+    modulus: Modulus,
+    log2: int,
+) -> None:
+    """Each lane writes `batch` values: out[reversed(i)] = starts[lane] * point**j, canonical.
+
+    i is lane * batch + j, `reversed` reverses its `log2` bits. `constants` is the point in
+    Montgomery form, `starts` has canonical values.
+    """
+    f = prime_field(k, modulus)
+    lane = k.global_id()
+    point, begin = f.load(constants, 0), lane * batch
+    with k.if_(begin < 1 << log2):
+        start = f.bounded(f.load(starts, lane, linear=True))
+        with k.range(0, batch, carry=start) as loop:
+            f.store(out, reversed_index(begin + loop.index, log2), loop.carried)
+            loop.next(f.bounded(loop.carried * point))
+
+
+def reversed_index(index: Value, bits: int) -> Value:
+    """Reverse the lowest `bits` bits of a 32-bit index below 2**bits."""
+    for size, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF)):
+        index = ((index & mask) << size) | ((index >> size) & mask)
+    return ((index << 16) | (index >> 16)) >> (32 - bits)
+
+
+def monomials_into(
+    device: AnyDevice, modulus: Modulus, out: Buffer, log2: int, point: int, first: int
+) -> None:
+    """Write first * point**i for i < 2**log2, canonical and in bit-reversed order."""
+    p, count = modulus.value, 1 << log2
+    lanes = min(count, _MAX_STARTS)
+    batch = count // lanes
+    step = pow(point, batch, p)
+    starts = integers_to_words(
+        modulus, accumulate(repeat(step, lanes - 1), lambda x, y: x * y % p, initial=first % p)
+    )
+    device.launch(
+        device.compile(monomial_values, modulus=modulus, log2=log2), -(-lanes // device.lanes),
+        batch, device.upload(from_integers(modulus, [point])),
+        device.upload(starts), out,
+    )  # fmt: skip
 
 
 def lagrange_at(

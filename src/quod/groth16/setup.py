@@ -231,22 +231,23 @@ def make_key(
 def coefficients_of(system: Constraints, device: AnyDevice) -> NDArray[Any]:
     """Return the entries of A and B in the format and order of zkeys."""
     fr = CURVES[system.curve].fr
-    entries = _entries(system, fr)
+    entries = _entries(system, fr, 2)
     # Zkeys store values times R**2, where R is the Montgomery radix.
     entries["value"] = scaled(device, fr, entries["value"], fr.montgomery_radix**2)
     return _snarkjs_order(entries)
 
 
-def _entries(system: Constraints, fr: Modulus) -> NDArray[Any]:
+def _entries(system: Constraints, fr: Modulus, count: int = 3) -> NDArray[Any]:
     """Return the entries of A, B and C in the format of zkeys, with canonical values, by matrix.
 
     The rows of A for the constant 1 and the public variables are at the end.
+    count: the number of matrices, from A on.
     """
-    public_wires = system.public + 1
-    nonzeros = [matrix.nonzeros for matrix in system.matrices]
+    public_wires, matrices = system.public + 1, system.matrices[:count]
+    nonzeros = [matrix.nonzeros for matrix in matrices]
     entries = np.zeros(sum(nonzeros) + public_wires, dtype=coefficient_dtype(fr.words))
     start = 0
-    for matrix_index, matrix in enumerate(system.matrices):
+    for matrix_index, matrix in enumerate(matrices):
         matrix_entries = entries[start : start + matrix.nonzeros]
         matrix_entries["matrix"] = matrix_index
         matrix_entries["constraint"] = np.repeat(

@@ -18,7 +18,8 @@ from quod.formats.curves import curve_named
 from quod.frozen import fields_of
 from quod.r1cs.circuit import Circuit, trace
 from quod.r1cs.packed import pack, read_cached, unpack
-from quod.r1cs.shape import Counts, Shape, Side
+from quod.r1cs.repetition.parts import Side
+from quod.r1cs.shape import Counts, Shape
 from quod.r1cs.system import ConstraintSystem
 from quod.r1cs.witness_program.cached import program_from, program_parts
 from quod.r1cs.witness_program.instructions import Program
@@ -87,7 +88,7 @@ def _read(data: bytes, module: str, name: str, curve: str) -> Circuit:
     shape = Shape(coefficients, (a, b, c))
     counts = Counts(*facts["counts"])
     return _CachedCircuit(
-        lambda: _trace(module, name, curve).system, curve, counts, inputs, shape, program
+        lambda: _trace(module, name, curve).traced, curve, counts, inputs, shape, program
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import BinaryIO, overload
 
@@ -29,14 +29,15 @@ from quod.r1cs.determinism.tamper import Accepted, tampered
 from quod.r1cs.inputs import Inputs, input_values, place_of
 from quod.r1cs.names import write_names
 from quod.r1cs.profile import Profile
+from quod.r1cs.repetition.flattening import flattened
+from quod.r1cs.repetition.parts import Parts, parts_of
 from quod.r1cs.resident_witness import OF_A_CIRCUIT
 from quod.r1cs.shape import Counts, Shape, shape_of
-from quod.r1cs.signal import place
 from quod.r1cs.system import ConstraintSystem
 from quod.r1cs.witness_program import replay
 from quod.r1cs.witness_program.steps import Input
 from quod.r1cs.witnesses import WitnessProgram
-from quod.validation import check_function, in_order, shown_kind, whole_number
+from quod.validation import called, check_function, in_order, whole_number
 
 
 class Circuit:
@@ -57,18 +58,12 @@ class Circuit:
 
         Raises InputError if no constraint or hint determines the value of a wire.
         """
-        for wire, (code, instruction) in system.unknown.items():
-            name = system.wire_names.get(wire, wire)
-            raise InputError(
-                f"{place(code, instruction)}: the wire {name} has no value: in no constraint is "
-                "it the only new wire, in just one of a, b and c; compute it with a hint"
-            )
-        system.is_finished = True
+        system.finish()
         self._source = lambda: system
         public = len(system.public_names)
         counts = Counts(
             public, system.outputs if system.outputs_first else 0, system.private_inputs,
-            1 + public + len(system.wire_paths), len(system.row_paths), len(system.steps),
+            1 + public + system.wires, system.rows, system.step_count,
         )  # fmt: skip
         self._describe(system.curve, counts, system.inputs)
 
@@ -95,14 +90,30 @@ class Circuit:
         return f"a circuit of {self.constraints} constraints over {self.curve}"
 
     @cached_property
-    def system(self) -> ConstraintSystem:
-        """The constraint system that tracing the circuit's function built."""
+    def traced(self) -> ConstraintSystem:
+        """The constraint system that tracing the circuit's function built, with its placements."""
         return self._source()
 
     @cached_property
+    def system(self) -> ConstraintSystem:
+        """The constraint system with the rows of all placements.
+
+        Raises InputError for a circuit of more rows than can be listed (`flattening.MAX_ROWS`).
+        """
+        return flattened(self.traced)
+
+    @cached_property
+    def parts(self) -> Parts:
+        """The constraints of each repeated function once; see `quod.r1cs.repetition.parts`."""
+        return parts_of(self.traced)
+
+    @cached_property
     def shape(self) -> Shape:
-        """The matrices with a table of distinct coefficients."""
-        return shape_of(self.system)
+        """The matrices with a table of distinct coefficients.
+
+        Raises InputError for a circuit of more entries than can be listed (`parts.MAX_ENTRIES`).
+        """
+        return shape_of(self.parts)
 
     @cached_property
     def matrices(self) -> tuple[SparseMatrix, SparseMatrix, SparseMatrix]:
@@ -312,12 +323,5 @@ def trace(function: Callable[[ConstraintSystem], object], curve: str = "bn254") 
     """
     check_function("a circuit", function)
     system = ConstraintSystem(curve)
-    result = function(system)
-    if isinstance(result, Generator | Coroutine | AsyncGenerator):
-        if not isinstance(result, AsyncGenerator):
-            result.close()
-        raise InputError(
-            f"the circuit's function returned {shown_kind(result)} and did not run; it must not "
-            "await or yield"
-        )
+    called("the circuit's function", function, system)
     return Circuit(system)

@@ -1,11 +1,40 @@
-"""Names of namespaces and wires, and their export to circom's .sym files."""
+"""Namespaces, names of wires, and their export to circom's .sym files."""
 
 from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING
 
 from quod.formats.output import write_atomically
 from quod.formats.source import Path
 from quod.r1cs.signal import ONE
-from quod.r1cs.system import ConstraintSystem
+
+if TYPE_CHECKING:
+    from quod.r1cs.system import ConstraintSystem
+
+
+class Namespace:
+    """The context manager that `ConstraintSystem.namespace` returns."""
+
+    __slots__ = ("before", "name", "system")
+
+    def __init__(self, system: ConstraintSystem, name: str) -> None:
+        self.system, self.name = system, name
+        # A stack, as a namespace may be entered again inside itself.
+        self.before: list[int] = []
+
+    def __enter__(self) -> None:
+        system = self.system
+        self.before.append(system.path)
+        system.path = system.path_of(system.path, self.name)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.system.path = self.before.pop()
 
 
 def path_name(system: ConstraintSystem, number: int) -> str:

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
-from quod.field.array import Words, integers_to_words
+from quod.field.array import Words
 from quod.formats import SparseMatrix
 from quod.frozen import frozen
-from quod.r1cs.system import ConstraintSystem
+from quod.r1cs.repetition.parts import Parts, Side
 
 
 @frozen
@@ -32,15 +29,6 @@ class Counts:
 
 
 @frozen(eq=False)
-class Side:
-    """A matrix by rows, like `SparseMatrix`; `number` has indices into the coefficient table."""
-
-    row_ptr: NDArray[np.int64]
-    column: NDArray[np.uint32]
-    number: NDArray[np.uint32]
-
-
-@frozen(eq=False)
 class Shape:
     """The matrices A, B and C; each row has its wires in ascending order.
 
@@ -60,23 +48,7 @@ class Shape:
         return a, b, c
 
 
-def shape_of(system: ConstraintSystem) -> Shape:
-    """Return the shape of a traced system."""
-    public, prime = len(system.public_names), system.prime
-    wires = 1 + public + len(system.wire_paths)
-    # Few coefficients are distinct, so each is converted to words once.
-    reduced = {value: value % prime for side in system.values for value in side}
-    table = {value: index for index, value in enumerate(dict.fromkeys(reduced.values()))}
-    table_index = {value: table[residue] for value, residue in reduced.items()}
-
-    def side(side_index: int) -> Side:
-        signed_wire = np.array(system.columns[side_index], np.int64)
-        column = np.where(signed_wire > 0, signed_wire + public, -signed_wire)
-        row_ptr = np.array([0, *system.ends[side_index]], np.int64)
-        row = np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))
-        order = np.argsort(row * wires + column, kind="stable")
-        values = system.values[side_index]
-        number = np.fromiter((table_index[value] for value in values), np.uint32, len(values))
-        return Side(row_ptr, np.ascontiguousarray(column[order], np.uint32), number[order])
-
-    return Shape(integers_to_words(system.field, list(table)), (side(0), side(1), side(2)))
+def shape_of(parts: Parts) -> Shape:
+    """Return the shape of a circuit; raises InputError for one that is too large to list."""
+    a, b, c = (parts.expanded(side) for side in range(3))
+    return Shape(parts.coefficients, (a, b, c))

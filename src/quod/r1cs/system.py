@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
-from types import CodeType, TracebackType
-from typing import overload
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, overload
 
 from quod.errors import InputError
-from quod.field.moduli import Modulus
-from quod.formats.curves import curve_named
 from quod.r1cs.bits import low_bits
-from quod.r1cs.ranges import Ranges
+from quod.r1cs.names import Namespace
+from quod.r1cs.repetition.blocks import repeated
 from quod.r1cs.signal import (
     ONE,
     Signal,
     caller,
     hide_frames_of,
     merged_terms,
-    place,
     signal_of,
     weighted_sum,
 )
+from quod.r1cs.traced import MAX_WIRES, TracedSystem
 from quod.r1cs.witness_program.steps import (
     Bit,
     Hint,
@@ -29,12 +27,10 @@ from quod.r1cs.witness_program.steps import (
     Input,
     InverseOrZero,
     Solve,
-    Step,
 )
 from quod.validation import shown, whole_number
 
 hide_frames_of(__file__)
-MAX_WIRES = 1 << 28
 
 Operand = Signal | int
 
@@ -44,31 +40,7 @@ NOT_A_BIT = (
 )
 
 
-class _Namespace:
-    """The context manager that `ConstraintSystem.namespace` returns."""
-
-    __slots__ = ("before", "name", "system")
-
-    def __init__(self, system: ConstraintSystem, name: str) -> None:
-        self.system, self.name = system, name
-        # A stack, as a namespace may be entered again inside itself.
-        self.before: list[int] = []
-
-    def __enter__(self) -> None:
-        system = self.system
-        self.before.append(system.path)
-        system.path = system.path_of(system.path, self.name)
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.system.path = self.before.pop()
-
-
-class ConstraintSystem:
+class ConstraintSystem(TracedSystem):
     """Constraints A(w)·B(w) = C(w) over the scalar field of a curve, filled row by row.
 
     `trace` creates one and passes it to a circuit's function. In a witness, public wires are 1, 2,
@@ -79,37 +51,9 @@ class ConstraintSystem:
 
     def __init__(self, curve: str) -> None:
         """Create an empty system over the scalar field of a curve (`quod.curve.named.CURVES`)."""
-        self.curve = curve_named(curve).name
-        self.field: Modulus = curve_named(curve).fr
-        self.prime = self.field.value
-        self.inputs: dict[str, Input] = {}
-        self.steps: list[Step] = []
-        self.public_names: list[str] = []
-        self.outputs = 0
-        self.outputs_first = True
-        self.private_inputs = 0
-        # The index of the current namespace (0 is the outermost); parent and name of each.
-        self.path = 0
-        self.paths: list[tuple[int, str]] = [(-1, "")]
-        self._path_numbers: dict[tuple[int, str], int] = {}
-        # The namespace of each wire that is not public; entry w - 1 is that of wire w.
-        self.wire_paths: list[int] = []
-        self.wire_names: dict[int, str] = {}
-        self.free_wires: set[int] = set()
-        self._ranges = Ranges()
-        # For each of A, B and C: the wires and coefficients of all rows, and the end of each row.
-        self.columns: tuple[list[int], list[int], list[int]] = ([], [], [])
-        self.values: tuple[list[int], list[int], list[int]] = ([], [], [])
-        self.ends: tuple[list[int], list[int], list[int]] = ([], [], [])
-        self.row_paths: list[int] = []
-        self.row_codes: list[CodeType] = []
-        self.row_instructions: list[int] = []
-        # Wires without a value yet, and the code location that created each.
-        self.unknown: dict[int, tuple[CodeType, int]] = {}
+        super().__init__(curve)
         self.one = Signal(self, (ONE,), (1,))
         self.zero = Signal(self, (), ())
-        # True once a `Circuit` was made; its shape and witnesses are cached.
-        self.is_finished = False
 
     # --- inputs and outputs
 
@@ -119,7 +63,9 @@ class ConstraintSystem:
     def private(self, name: str, count: int) -> list[Signal]: ...
     def private(self, name: str, count: int | None = None) -> Signal | list[Signal]:
         """Declare an input that only the prover knows: one signal, or a list of `count`."""
-        wires = [self._new_wire(name) for _ in range(self._input_length(name, count))]
+        length = self._input_length(name, count)
+        self.add_names((name,))
+        wires = [self._new_wire(name) for _ in range(length)]
         self.private_inputs += len(wires)
         self.inputs[name] = Input(name, wires, bits=False, single=count is None, public=False)
         return self._signals(wires, count is None)
@@ -132,9 +78,7 @@ class ConstraintSystem:
         """Declare an input that the verifier knows too: one signal, or a list of `count`."""
         length = self._input_length(name, count)
         names = [name] if count is None else [f"{name}[{index}]" for index in range(length)]
-        for duplicate in {*self.inputs, *self.public_names}.intersection(names):
-            raise _duplicate_name_error(duplicate)
-        self.outputs_first &= not self.outputs or self.outputs == len(self.public_names)
+        self.add_names((name,) if count is None else (name, *names))
         wires = [self._new_public(wire_name) for wire_name in names]
         self.inputs[name] = Input(name, wires, bits=False, single=count is None, public=True)
         return self._signals(wires, count is None)
@@ -146,8 +90,9 @@ class ConstraintSystem:
         the bits.
         """
         count = whole_number("the number of bits", count, 1, MAX_WIRES)
-        wires = []
-        for _ in range(self._input_length(name, count)):
+        length, wires = self._input_length(name, count), []
+        self.add_names((name,))
+        for _ in range(length):
             wires.append(self._new_wire(name))
             self.boolean(self._signal(wires[-1]))
         self.private_inputs += len(wires)
@@ -156,7 +101,7 @@ class ConstraintSystem:
 
     def output(self, name: str, signal: Operand) -> Signal:
         """Add a public wire that is constrained to equal a signal, and return it."""
-        value = self._operand(signal)
+        value = self.determined(signal)
         wire = self._new_output(name)
         out = self._signal(wire)
         self._row(out, self.one, value)
@@ -216,7 +161,7 @@ class ConstraintSystem:
 
     def multiply(self, a: Operand, b: Operand) -> Signal:
         """Return a·b; adds a wire and a constraint unless a factor is constant."""
-        first, second = self._operand(a), self._operand(b)
+        first, second = self.determined(a), self.determined(b)
         if (constant := second.constant) is not None:
             return first.scaled(constant)
         if (constant := first.constant) is not None:
@@ -235,7 +180,7 @@ class ConstraintSystem:
         is 0 as well; then any quotient satisfies it. Use `divide` only if other constraints make b
         nonzero.
         """
-        first, second = self._operand(a), self._operand(b)
+        first, second = self.determined(a), self.determined(b)
         if (constant := second.constant) is not None:
             if not constant:
                 raise InputError(f"{self._here()}: division by the constant 0")
@@ -252,7 +197,7 @@ class ConstraintSystem:
         Raises InputError for a constant other than 0 and 1, and for a signal that is not known to
         be a bit (from `boolean`, `bits`, `private_bits` or `declare_upper_bound`).
         """
-        value, if_zero = self._operand(self._bit(bit)), signal_of(self, other)
+        value, if_zero = self.determined(self._bit(bit)), signal_of(self, other)
         if (bound := self._ranges.upper_bound(value)) is None or bound > 1:
             raise InputError(f"{self._here()}: the bit of select {NOT_A_BIT}")
         if_one = signal_of(self, chosen)
@@ -299,7 +244,7 @@ class ConstraintSystem:
 
     def hint_bit(self, signal: Operand, position: int) -> Signal:
         """Return a new, unconstrained wire: bit `position` of a signal's residue in [0, prime)."""
-        value = self._operand(signal)
+        value = self.determined(signal)
         position = whole_number("the position of a bit", position, 0, self.field.bits - 1)
         wire = self._new_wire()
         self.steps.append(Bit(wire, value, position))
@@ -307,7 +252,7 @@ class ConstraintSystem:
 
     def inverse_or_zero(self, signal: Operand) -> Signal:
         """Return a new, unconstrained wire: the inverse of a signal, or 0 if the signal is 0."""
-        value = self._operand(signal)
+        value = self.determined(signal)
         wire = self._new_wire()
         self.steps.append(InverseOrZero(wire, value))
         return self._signal(wire)
@@ -320,7 +265,7 @@ class ConstraintSystem:
         The function takes one int in [0, prime) per argument and returns an int or a sequence of
         `count` ints. It is called for each input, so hints are the slowest way to compute wires.
         """
-        operands = tuple(self._operand(argument) for argument in arguments)
+        operands = tuple(self.determined(argument) for argument in arguments)
         wires = [self._new_wire() for _ in range(whole_number("count", count, 1, MAX_WIRES))]
         self.steps.append(Hint(wires, function, operands))
         return [self._signal(wire) for wire in wires]
@@ -358,20 +303,31 @@ class ConstraintSystem:
         self._ranges.record(value, most)
         return value
 
+    # --- repetition
+
+    def repeat(self, function: Callable[..., Any], *arguments: Any) -> Any:
+        """Return function(system, *arguments), tracing the function once for many calls.
+
+        Arguments are signals, ints and other hashable values, in lists and tuples. The function is
+        traced once for each form of them: the coefficients of the signals, which of their wires are
+        equal, their upper bounds, and all other values. Further calls copy its constraints, wires
+        and steps, so a circuit of 10^8 constraints is traced in seconds. Constraints and witnesses
+        are those of a plain call.
+
+        The function must use no signal that is not an argument, and return signals, lists and
+        tuples of these, or other values; it must not depend on anything that changes between calls.
+        Names that it declares are within the namespace of each call. Raises InputError for an
+        argument that is not hashable, and for a wire without a value.
+        """
+        return repeated(self, function, arguments)
+
     # --- namespaces
 
-    def namespace(self, name: str) -> _Namespace:
+    def namespace(self, name: str) -> Namespace:
         """Return a context manager; constraints and wires added in its body get the namespace."""
         if type(name) is not str or not name:
             raise InputError(f"the name of a namespace must be a nonempty str, not {shown(name)}")
-        return _Namespace(self, name)
-
-    def path_of(self, parent: int, name: str) -> int:
-        """Return the index of a namespace within another; adds it if it is new."""
-        index = self._path_numbers.setdefault((parent, name), len(self.paths))
-        if index == len(self.paths):
-            self.paths.append((parent, name))
-        return index
+        return Namespace(self, name)
 
     # --- internals
 
@@ -381,7 +337,7 @@ class ConstraintSystem:
     def _signals(self, wires: list[int], single: bool) -> Signal | list[Signal]:
         return self._signal(wires[0]) if single else [self._signal(wire) for wire in wires]
 
-    def _operand(self, operand: Operand) -> Signal:
+    def determined(self, operand: Operand) -> Signal:
         """Return an operand as a signal; raises InputError if a wire of it has no value yet."""
         signal = signal_of(self, operand)
         if self.unknown and not self.unknown.keys().isdisjoint(signal.wires):
@@ -400,47 +356,6 @@ class ConstraintSystem:
             raise InputError(f"{self._here()}: {shown(constant)} is not a bit")
         return signal
 
-    def _check_open(self) -> None:
-        """Raise InputError if the circuit is already finished."""
-        if self.is_finished:
-            raise InputError(
-                f"{self._here()}: the circuit is already traced; its signals are no longer usable"
-            )
-
-    def _new_wire(self, name: str = "") -> int:
-        """Add a wire that is not public; return its number."""
-        self._check_open()
-        self.wire_paths.append(self.path)
-        wire = len(self.wire_paths)
-        if name:
-            self.wire_names[wire] = name
-        return wire
-
-    def _new_public(self, name: str) -> int:
-        self.public_names.append(name)
-        return -len(self.public_names)
-
-    def _new_output(self, name: str) -> int:
-        """Add a public wire that the circuit computes; return its number."""
-        self._check_name(name)
-        if self.outputs != len(self.public_names):
-            self.outputs_first = False
-        self.outputs += 1
-        return self._new_public(name)
-
-    def _input_length(self, name: str, count: int | None) -> int:
-        self._check_name(name)
-        return 1 if count is None else whole_number(f"the length of {name}", count, 1, MAX_WIRES)
-
-    def _check_name(self, name: object) -> None:
-        self._check_open()
-        if type(name) is not str or not name:
-            raise InputError(
-                f"the name of an input or output must be a nonempty str, not {shown(name)}"
-            )
-        if name in self.inputs or name in self.public_names:
-            raise _duplicate_name_error(name)
-
     def _row(self, a: Signal, b: Signal, c: Signal) -> None:
         """Add a row, with the location of the code that called the public method."""
         self._check_open()
@@ -458,15 +373,10 @@ class ConstraintSystem:
                 value.extend(coefficients)
             end.append(len(column))
         code, offset = caller(sys._getframe(2))
+        self.rows += 1
         self.row_paths.append(self.path)
         self.row_codes.append(code)
         self.row_instructions.append(offset)
-
-    def row(self, side: int, row: int) -> tuple[list[int], list[int]]:
-        """Return the wires and coefficients of a row of A, B or C (`side` 0, 1 or 2)."""
-        ends = self.ends[side]
-        start, end = ends[row - 1] if row else 0, ends[row]
-        return self.columns[side][start:end], self.values[side][start:end]
 
     def _solve(self) -> None:
         """Record that the last row determines its new wire, if it has exactly one, once."""
@@ -481,10 +391,3 @@ class ConstraintSystem:
             ((wire, side),) = unknowns
             del self.unknown[wire]
             self.steps.append(Solve(wire, row, side))
-
-    def _here(self) -> str:
-        return place(*caller(sys._getframe(1)))
-
-
-def _duplicate_name_error(name: str) -> InputError:
-    return InputError(f"two inputs or outputs have the name {name!r}; choose another name")

@@ -67,7 +67,7 @@ class OutputProver:
         with or_null(timeline).stage("circuit"):
             self.circuit = output_circuit()
         self.key = ProvingKey.from_bellman(
-            parameters, self.circuit.r1cs, device, timeline, checked=checked
+            parameters, self.circuit, device, timeline, checked=checked
         )
 
     def prove(

@@ -9,12 +9,8 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from quod.bench.porep import bases, sums
-from quod.bench.porep.bases import base_bytes, group_of
 from quod.bench.porep.circuit import B_STRIDE, WIRES_BEFORE_BLOCKS, PartitionCircuit
-from quod.bench.porep.key import PartitionKey, device_witness
-from quod.bench.porep.memory import PartitionMemory
-from quod.bench.porep.streamed import RING, Mode, StreamedKey
+from quod.bench.porep.witness import device_witness
 from quod.curve.groups import GROUPS
 from quod.device import open_device
 from quod.device.memory.buffer import Buffer
@@ -25,6 +21,11 @@ from quod.errors import DeviceError, InputError, VerificationError
 from quod.field.array import words_to_integers
 from quod.formats import SparseMatrix, Witness
 from quod.groth16 import ProvingKey
+from quod.groth16.device_key import bases, sums
+from quod.groth16.device_key.bases import base_bytes, group_of
+from quod.groth16.device_key.key import DeviceKey
+from quod.groth16.device_key.memory import KeyMemory
+from quod.groth16.device_key.streamed import RING, Mode, StreamedKey
 from quod.groth16.setup import make_key
 from quod.msm.fixed_base import FixedBase
 from tests.support.submissions import are_under_way
@@ -81,12 +82,12 @@ def test_a_whole_partition_has_the_shape_of_poreps() -> None:
     circuit = PartitionCircuit.like_porep()
     assert (circuit.constraints, circuit.log2_domain) == (130_278_869, 27)
     assert circuit.constraints / circuit.wires == pytest.approx(0.997, abs=1e-3)
-    assert circuit.used_in_b / circuit.wires == pytest.approx(0.33, abs=5e-3)
+    assert len(circuit.wires_of_b) / circuit.wires == pytest.approx(0.33, abs=5e-3)
     assert circuit.full_wires / circuit.width == pytest.approx(0.01, abs=1e-4)
     denser = PartitionCircuit.like_porep(bit_percent=90)
     assert denser.full_wires / denser.width == pytest.approx(0.1, abs=1e-4)
     h200 = open_device("emulated", memory_budget=int(0.92 * (139 << 30)))
-    assert 90 < PartitionMemory(h200, circuit).nbytes / 2**30 < 128
+    assert 90 < KeyMemory(h200, circuit).nbytes / 2**30 < 128
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def shared_traces() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def key(gpu_device: AnyDevice) -> Iterator[PartitionKey]:
+def key(gpu_device: AnyDevice) -> Iterator[DeviceKey]:
     """A key of which an interpreter makes the points in G1 alone; those in G2 take it longer."""
     if gpu_device.kind == "webgpu":
         pytest.skip("keys of this size need a GPU whose kernels reach all memory")
@@ -131,7 +132,7 @@ def key(gpu_device: AnyDevice) -> Iterator[PartitionKey]:
             patch.setattr(
                 bases, "FixedBase", lambda *arguments: next(classes, HostMultiples)(*arguments)
             )
-        partition_key = PartitionKey(SMALL, gpu_device, SEED)
+        partition_key = DeviceKey.make(SMALL, gpu_device, SEED)
     yield partition_key
     partition_key.close()
 
@@ -142,7 +143,7 @@ def expected() -> ProvingKey:
 
 
 @pytest.mark.thorough
-def test_resident_key_matches_the_setup(key: PartitionKey, expected: ProvingKey) -> None:
+def test_resident_key_matches_the_setup(key: DeviceKey, expected: ProvingKey) -> None:
     zkey, device = expected.zkey, key.device
     bases = key.resident.bases  # type: ignore[attr-defined]
     in_b = slice(WIRES_BEFORE_BLOCKS, SMALL.used_in_a, B_STRIDE)
@@ -160,7 +161,7 @@ def test_resident_key_matches_the_setup(key: PartitionKey, expected: ProvingKey)
 
 
 @pytest.mark.thorough
-def test_proofs_match_the_cpu(key: PartitionKey, expected: ProvingKey) -> None:
+def test_proofs_match_the_cpu(key: DeviceKey, expected: ProvingKey) -> None:
     witness = device_witness(key.device, SMALL, 2)
     assert (witness.values == SMALL.witness(seed=2).values).all()
     several = [witness, SMALL.witness(seed=3)]
@@ -171,7 +172,7 @@ def test_proofs_match_the_cpu(key: PartitionKey, expected: ProvingKey) -> None:
 
 @pytest.mark.thorough
 def test_sums_may_complete_immediately(
-    key: PartitionKey, expected: ProvingKey, monkeypatch: pytest.MonkeyPatch
+    key: DeviceKey, expected: ProvingKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sum over h may complete before the others are recorded."""
 
@@ -191,7 +192,7 @@ def test_sums_may_complete_immediately(
 
 
 @pytest.mark.thorough
-def test_invalid_witness_is_rejected(key: PartitionKey) -> None:
+def test_invalid_witness_is_rejected(key: DeviceKey) -> None:
     values = SMALL.witness().values.copy()
     values[WIRES_BEFORE_BLOCKS:, 1] = 7
     wrong = Witness("wrong.wtns", SMALL.curve, values, values.nbytes)
@@ -205,12 +206,12 @@ def test_invalid_witness_is_rejected(key: PartitionKey) -> None:
 def test_memory_error_names_the_sum() -> None:
     device = open_device("emulated", memory_budget=1 << 18)
     with pytest.raises(DeviceError, match=r"takes .* of emulated.*bases A \d.*smaller domain"):
-        PartitionKey(SMALL, device, SEED)
+        DeviceKey.make(SMALL, device, SEED)
 
 
 def test_partition_key_rejects_host_memory_devices() -> None:
     with pytest.raises(InputError, match="computes in host memory"):
-        PartitionKey(SMALL, "cpu", SEED)
+        DeviceKey.make(SMALL, "cpu", SEED)
     assert group_of(SMALL, 2) is GROUPS["bn254.g2"]
 
 
@@ -248,7 +249,7 @@ def test_streamed_bases_give_the_same_proof(
     mode: Mode,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(bases, "FixedBase", HostMultiples)
-    key = PartitionKey(SMALL, open_device("emulated"), SEED, share=0.9, block=24)
+    key = DeviceKey.make(SMALL, open_device("emulated"), SEED, share=0.9, block=24)
     resident = key.resident
     assert isinstance(resident, StreamedKey)
     streamed = [block for block in resident.blocks if block.host is not None]
@@ -278,4 +279,4 @@ def test_streamed_bases_give_the_same_proof(
 
 def test_share_too_small_for_resident_bases_is_rejected() -> None:
     with pytest.raises(DeviceError, match=r"40% of the .* cannot hold the bases of B and 3"):
-        PartitionKey(SMALL, open_device("emulated"), SEED, share=0.4, block=24)
+        DeviceKey.make(SMALL, open_device("emulated"), SEED, share=0.4, block=24)

@@ -24,12 +24,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.curve.named import CURVES
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import Words, integers_to_words, words_to_integers
 from quod.field.moduli import Modulus
 from quod.formats import SparseMatrix, Witness
 from quod.formats.curves import curve_named
 from quod.frozen import frozen
+from quod.groth16.device_key.circuit import ColumnSums
+from quod.groth16.gpu.quotient import RecordedMatrix
 
 Indices = NDArray[np.int64]
 
@@ -195,9 +199,47 @@ class PartitionCircuit:
         return WIRES_BEFORE_BLOCKS + self.blocks * self.width
 
     @property
-    def used_in_b(self) -> int:
-        """The number of wires that B may contain: wires 2 + 3q for q below this."""
-        return self.blocks * self.width // B_STRIDE
+    def wires_of_a(self) -> NDArray[np.uint32]:
+        """The wires that A may contain."""
+        return np.arange(self.used_in_a, dtype=np.uint32)
+
+    @property
+    def wires_of_b(self) -> NDArray[np.uint32]:
+        """The wires that B may contain: every third one."""
+        count = self.blocks * self.width // B_STRIDE
+        return np.arange(count, dtype=np.uint32) * np.uint32(B_STRIDE) + np.uint32(
+            WIRES_BEFORE_BLOCKS
+        )
+
+    @property
+    def monomial(self) -> bool:
+        """False: the key is one of snarkjs's."""
+        return False
+
+    @property
+    def full_values(self) -> dict[str, int]:
+        """See `DeviceCircuit`; the constant is 1, the public input is not."""
+        full = -(-self.wires // self.width) * self.full_wires
+        return {"A": full + WIRES_BEFORE_BLOCKS, "B": full // B_STRIDE}
+
+    @property
+    def matrix_bytes(self) -> int:
+        """See `DeviceCircuit`."""
+        from quod.bench.porep.matrix import PartitionMatrix
+
+        return PartitionMatrix.bytes_of(self)
+
+    def matrix(self, device: AnyDevice) -> RecordedMatrix:
+        """See `DeviceCircuit`."""
+        from quod.bench.porep.matrix import PartitionMatrix
+
+        return PartitionMatrix.build(device, self)
+
+    def columns(self, device: AnyDevice, row_values: Buffer) -> ColumnSums:
+        """See `DeviceCircuit`."""
+        from quod.bench.porep.matrix import PartitionColumns
+
+        return PartitionColumns(device, self, row_values)
 
     @property
     def log2_domain(self) -> int:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from quod.bench.porep.circuit import WIRES_BEFORE_BLOCKS, PartitionCircuit
-from quod.bench.porep.kernels import partition_rows
+from quod.bench.porep.circuit import B_STRIDE, WIRES_BEFORE_BLOCKS, PartitionCircuit
+from quod.bench.porep.kernels import partition_columns, partition_rows
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.stream import RecordingStream
@@ -107,3 +107,25 @@ def _ties(device: AnyDevice, circuit: PartitionCircuit) -> Pieces:
         device.upload(array) for array in (*arrays, *bundle_arrays)
     )
     return Pieces(WIRES_BEFORE_BLOCKS, WIRES_BEFORE_BLOCKS, targets, lengths, bundles, wires, words)
+
+
+@frozen(eq=False)
+class PartitionColumns:
+    """The sums over the columns, by their formulas; see `ColumnSums`."""
+
+    device: AnyDevice
+    circuit: PartitionCircuit
+    row_values: Buffer
+
+    def scalars(self, name: str, weights: Buffer, first: int, out: Buffer) -> None:
+        """See `ColumnSums.scalars`."""
+        begin, stride = {
+            "A": (0, 1), "B1": (WIRES_BEFORE_BLOCKS, B_STRIDE), "ic": (0, 1),
+            "B2": (WIRES_BEFORE_BLOCKS, B_STRIDE), "C": (WIRES_BEFORE_BLOCKS, 1),
+        }[name]  # fmt: skip
+        count = out.nbytes // self.circuit.fr.bytes
+        self.device.launch(
+            self.device.compile(partition_columns, circuit=self.circuit),
+            -(-count // self.device.lanes), count, begin + first * stride, stride, weights,
+            self.row_values, out,
+        )  # fmt: skip

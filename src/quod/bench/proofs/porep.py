@@ -17,11 +17,11 @@ from quod.cli.display.terminal import note, show, show_json, show_table
 if TYPE_CHECKING:
     from quod.bench.measure.cupti import KernelRecorder
     from quod.bench.porep.circuit import PartitionCircuit
-    from quod.bench.porep.key import PartitionKey
-    from quod.bench.porep.memory import PartitionMemory
     from quod.device.runtime.timeline import Timeline
     from quod.formats import Witness
     from quod.groth16 import ProvingKey
+    from quod.groth16.device_key.key import DeviceKey
+    from quod.groth16.device_key.memory import KeyMemory
 
 KEY_SEED = 1
 """The seed of the measured keys."""
@@ -43,21 +43,22 @@ def cases(
     recorder: also measures the share of time in which copies run and no kernel does.
     """
     from quod.bench.porep.circuit import PartitionCircuit
-    from quod.bench.porep.key import PartitionKey, device_witness
+    from quod.bench.porep.witness import device_witness
     from quod.device import open_device
     from quod.device.runtime.timeline import Timeline
     from quod.groth16 import ProvingKey
+    from quod.groth16.device_key.key import DeviceKey
     from quod.groth16.setup import make_key
 
     circuit = PartitionCircuit.like_porep(log2_domain, bit_percent=bit_percent)
     opened_device, timeline = open_device(device), Timeline()
-    key: ProvingKey | PartitionKey
+    key: ProvingKey | DeviceKey
     if opened_device.host_memory:
         with timeline.stage("key"):
             key = ProvingKey(make_key(circuit, KEY_SEED, device=opened_device), opened_device)
         witnesses = [circuit.witness(seed=seed) for seed in (1, 2)]
     else:
-        key = PartitionKey(circuit, opened_device, KEY_SEED, timeline, pinned=not pageable)
+        key = DeviceKey.make(circuit, opened_device, KEY_SEED, timeline, pinned=not pageable)
         note(_memory_text(key.memory), quiet=quiet)
         with timeline.stage("witnesses"):
             witnesses = [
@@ -91,7 +92,7 @@ def cases(
         key.close()
 
 
-def _prove_in_sequence(key: ProvingKey | PartitionKey, witnesses: list[Witness]) -> None:
+def _prove_in_sequence(key: ProvingKey | DeviceKey, witnesses: list[Witness]) -> None:
     for _ in key.prove_many(witnesses):
         pass
 
@@ -109,7 +110,7 @@ def _exposed_percent(job: Callable[[], None], recorder: KernelRecorder) -> float
 
 
 def _traced(
-    key: ProvingKey | PartitionKey, witness: Witness, timeline: Timeline, *, quiet: bool
+    key: ProvingKey | DeviceKey, witness: Witness, timeline: Timeline, *, quiet: bool
 ) -> None:
     """Prove with a timeline, and print the figures of the GPU's stages."""
     key.prove(witness, timeline=timeline)
@@ -140,20 +141,19 @@ def gpu_figures(timeline: Timeline) -> dict[str, float]:
 def plan(log2_domain: int, bit_percent: int, *, as_json: bool) -> None:
     """Print the memory parts of a partition on one H200, which need not exist."""
     from quod.bench.porep.circuit import PartitionCircuit
-    from quod.bench.porep.memory import PartitionMemory
     from quod.device.emulated.device import EmulatedDevice
+    from quod.groth16.device_key.memory import KeyMemory
 
     device = EmulatedDevice(
         workgroup=_LANES, resident_lanes=_RESIDENT, multiprocessors=_MULTIPROCESSORS,
         memory_budget=_BUDGET,
     )  # fmt: skip
-    memory = PartitionMemory(
-        device, PartitionCircuit.like_porep(log2_domain, bit_percent=bit_percent)
-    )
+    circuit = PartitionCircuit.like_porep(log2_domain, bit_percent=bit_percent)
+    memory = KeyMemory(device, circuit)
     parts = memory.parts
     if as_json:
         document = {"parts": parts, "bytes": memory.nbytes, "budget": _BUDGET}
-        show_json(document | {"circuit": _circuit_facts(memory.circuit)})
+        show_json(document | {"circuit": _circuit_facts(circuit)})
         return
     show_table(
         ("part", "GiB"),
@@ -165,7 +165,7 @@ def plan(log2_domain: int, bit_percent: int, *, as_json: bool) -> None:
         f"in all: {memory.nbytes / 2**30:.1f} GiB, which {verdict} the {_BUDGET / 2**30:.1f} GiB "
         "that plans assume on an H200"
     )
-    show(", ".join(f"{name} {value}" for name, value in _circuit_facts(memory.circuit).items()))
+    show(", ".join(f"{name} {value}" for name, value in _circuit_facts(circuit).items()))
 
 
 def _circuit_facts(circuit: PartitionCircuit) -> dict[str, int | float]:
@@ -174,11 +174,11 @@ def _circuit_facts(circuit: PartitionCircuit) -> dict[str, int | float]:
         "wires": circuit.wires,
         "entries of A": circuit.constraints * circuit.terms,
         "density of A": round(circuit.constraints / circuit.wires, 4),
-        "density of B": round(circuit.used_in_b / circuit.wires, 4),
+        "density of B": round(len(circuit.wires_of_b) / circuit.wires, 4),
         "share of bits": round(1 - circuit.full_wires / circuit.width, 4),
     }
 
 
-def _memory_text(memory: PartitionMemory) -> str:
+def _memory_text(memory: KeyMemory) -> str:
     parts_text = "; ".join(f"{name} {size / 2**30:.2f}" for name, size in memory.parts.items())
     return f"device memory {memory.nbytes / 2**30:.1f} GiB: {parts_text}"

@@ -1,6 +1,6 @@
 """Benchmarks of a partition with a streamed key: each mode of copying, and a figure.
 
-All modes copy and compute the same: see `quod.bench.porep.streamed.Mode`.
+All modes copy and compute the same: see `quod.groth16.device_key.streamed.Mode`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from quod.device.runtime.intervals import union
 from quod.device.runtime.timeline import Stage, Timeline
 
 if TYPE_CHECKING:
-    from quod.bench.porep.key import PartitionKey
     from quod.formats import Witness
+    from quod.groth16.device_key.key import DeviceKey
 
 _TRACKS = ("copies", "sums")
 
@@ -36,9 +36,10 @@ def cases(
 ) -> Iterator[Case]:
     """Yield a proof with a share of the key resident, in each mode, then with all of it."""
     from quod.bench.porep.circuit import PartitionCircuit
-    from quod.bench.porep.key import PartitionKey, device_witness
-    from quod.bench.porep.streamed import BLOCK, Mode
+    from quod.bench.porep.witness import device_witness
     from quod.device import open_device
+    from quod.groth16.device_key.key import DeviceKey
+    from quod.groth16.device_key.streamed import BLOCK, Mode
 
     # Streams that share a hardware connection wait for one another's events.
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
@@ -52,7 +53,7 @@ def cases(
     }  # fmt: skip
     for name in (*get_args(Mode), "resident"):
         resident = name == "resident"
-        key = PartitionKey(
+        key = DeviceKey.make(
             circuit, opened_device, KEY_SEED, pinned=True, share=None if resident else share,
             mode="deferred" if resident else name, block=min(BLOCK, 1 << log2_domain - 3),
         )  # fmt: skip
@@ -77,7 +78,7 @@ def cases(
         draw(picture, {name: stages for name, stages in stages_by_mode.items() if stages})
 
 
-def _prove(key_holder: list[PartitionKey], witness: Witness) -> None:
+def _prove(key_holder: list[DeviceKey], witness: Witness) -> None:
     key_holder[0].prove(witness)
 
 

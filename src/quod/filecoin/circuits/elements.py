@@ -33,7 +33,7 @@ def message_bits(system: ConstraintSystem, element: Operand) -> list[Operand]:
 
     The bytes are little-endian, and each byte's highest bit comes first.
     """
-    return _reversed_in_bytes([*element_bits(system, element), 0])
+    return _reversed_in_bytes([*system.repeat(element_bits, element), 0])
 
 
 def hash_to_element(system: ConstraintSystem, message: Sequence[Operand]) -> Signal:

@@ -16,7 +16,7 @@ from quod.filecoin.circuits.trees import Arities, leaf_count, prove_inclusion, t
 from quod.filecoin.sectors import WINDOW_CHALLENGES, WINNING_CHALLENGES, SectorShape
 from quod.frozen import frozen
 from quod.r1cs.gadgets.neptune import neptune_hash
-from quod.r1cs.names import name_here
+from quod.r1cs.signal import Signal
 from quod.r1cs.system import ConstraintSystem
 from quod.validation import whole_number
 
@@ -57,16 +57,19 @@ class FallbackPoStCircuit:
         """Add the circuit to an empty system."""
         for index in range(self.sectors):
             with system.namespace(f"sectors[{index}]"):
-                self._sector(system)
+                system.repeat(self._sector)
 
     def _sector(self, system: ConstraintSystem) -> None:
         """Constrain comm_r of a sector, and a leaf of TreeRLast for each challenge."""
-        comm_r_last = system.private(name_here(system, "comm_r_last"))
-        comm_c = system.private(name_here(system, "comm_c"))
-        comm_r = public_element(system, name_here(system, "comm_r"))
+        comm_r_last, comm_c = system.private("comm_r_last"), system.private("comm_c")
+        comm_r = public_element(system, "comm_r")
         with system.namespace("comm_r"):
             system.enforce(comm_r, system.one, neptune_hash(system, [comm_c, comm_r_last]))
         for index in range(self.challenges):
             with system.namespace(f"inclusion_proofs[{index}]"):
-                leaf = system.private(name_here(system, "leaf"))
-                prove_inclusion(system, leaf, self.arities, tree_r_node, comm_r_last)
+                system.repeat(self._prove_leaf, comm_r_last)
+
+    def _prove_leaf(self, system: ConstraintSystem, comm_r_last: Signal) -> None:
+        """Declare a leaf that is in TreeRLast."""
+        leaf = system.private("leaf")
+        prove_inclusion(system, leaf, self.arities, tree_r_node, comm_r_last)

@@ -105,7 +105,7 @@ class StackedCircuit:
             system.enforce(comm_r, system.one, neptune_hash(system, [comm_c, comm_r_last]))
         for index in range(self.challenges):
             with system.namespace(f"challenges[{index}]"):
-                self._challenge(system, replica_id_bits, comm_d, comm_r_last, comm_c)
+                system.repeat(self._challenge, replica_id_bits, comm_d, comm_r_last, comm_c)
 
     def _challenge(
         self, system: ConstraintSystem, replica_id_bits: Sequence[Operand], comm_d: Signal,
@@ -141,8 +141,13 @@ class StackedCircuit:
     def _parent(self, system: ConstraintSystem, name: str, comm_c: Signal) -> Column:
         """Declare the column of a parent, and constrain it to be in TreeC."""
         with system.namespace(name):
-            column = system.private(name_here(system, "column"), self.layers)
-            self._prove_column(system, column, comm_c)
+            column: Column = system.repeat(self._private_column, comm_c)
+        return column
+
+    def _private_column(self, system: ConstraintSystem, comm_c: Signal) -> Column:
+        """Declare a column of labels that is in TreeC."""
+        column = system.private("column", self.layers)
+        self._prove_column(system, column, comm_c)
         return column
 
     def _prove_column(self, system: ConstraintSystem, column: Column, comm_c: Signal) -> None:

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quod.curve.groups import GROUPS
 from quod.curve.named.bls12_381 import BLS12_381
-from quod.curve.weierstrass.operations import first_bad_point
 from quod.device.cache import sources
 from quod.device.cache.cache import CompileCache, key_of
 from quod.device.discovery import resolve_device
@@ -29,13 +29,14 @@ from quod.field.array import Words, from_montgomery, to_montgomery, words_to_int
 from quod.formats import BellmanParameters, R1cs, SparseMatrix, Zkey
 from quod.formats.bellman import VERIFYING_KEY
 from quod.formats.source import Path
-from quod.groth16.setup import coefficients_of
+from quod.groth16.setup import Constraints, coefficients_of
+from quod.msm.subgroup import first_bad_point
 from quod.ntt.ordering import bit_reversal
 
 
 def zkey_of(
     path: Path,
-    r1cs: Path | R1cs,
+    r1cs: Path | Constraints,
     device: AnyDevice,
     timeline: Timeline,
     *,
@@ -48,13 +49,12 @@ def zkey_of(
     """
     with timeline.stage("read"):
         parameters = BellmanParameters.open(path)
-        system = r1cs
-        if not isinstance(system, R1cs):
-            system = R1cs.open(system)
+        source: Any = r1cs
+        # An instance check of the protocol would compute the matrices.
+        system: Constraints = source if hasattr(type(source), "matrices") else R1cs.open(source)
     log2_domain = (system.constraints + system.public).bit_length()
-    masks = _point_masks(parameters, system, log2_domain)
-    if checked:
-        _check_points_once(parameters, device, timeline)
+    with timeline.stage("variables with points"):
+        masks = _point_masks(parameters, system, log2_domain)
     # Points are converted and matrices are built on the host, as they are host arrays.
     host = resolve_device("cpu")
     with timeline.stage("convert points"):
@@ -62,6 +62,8 @@ def zkey_of(
             name: to_montgomery(host, BLS12_381.fq, words)
             for name, words in parameters.points.items()
         }
+    if checked:
+        _check_points_once(parameters, points, device, timeline)
     # As in a monomial `Zkey`: padded to the domain's size, in bit-reversed order.
     h = np.zeros((1 << log2_domain, *points["h"].shape[1:]), np.uint32)
     h[:-1] = points["h"]
@@ -105,7 +107,7 @@ def points_of(zkey: Zkey) -> dict[str, Words]:
 
 
 def _point_masks(
-    parameters: BellmanParameters, system: R1cs, log2_domain: int
+    parameters: BellmanParameters, system: Constraints, log2_domain: int
 ) -> Mapping[str, NDArray[np.bool_]]:
     """Return masks of the variables that have points in the lists a, b_g1 and b_g2."""
     if system.curve != BLS12_381.name:
@@ -126,8 +128,8 @@ def _point_masks(
         count, location = len(parameters.points[name]), parameters.places[name]
         if count != expected:
             raise MismatchError(
-                f"there are {count} points and the circuit of {system.path} needs {expected}; "
-                "use the parameters and the constraint system of one circuit",
+                f"there are {count} points; {expected} are needed for {system.path}: use the "
+                "parameters and the constraint system of one circuit",
                 path=location.path,
                 section=location.section,
                 offset=location.offset,
@@ -140,6 +142,10 @@ def _nonzero_columns(matrix: SparseMatrix, wires: int) -> NDArray[np.bool_]:
     mask = np.zeros(wires, np.bool_)
     rows = np.repeat(np.arange(matrix.rows, dtype=np.int64), np.diff(matrix.row_ptr))
     entry_indices = rows * wires + matrix.column
+    if (entry_indices[1:] > entry_indices[:-1]).all():
+        # No row has two terms of one variable.
+        mask[matrix.column[matrix.value.any(axis=1)]] = True
+        return mask
     order = np.argsort(entry_indices, kind="stable")
     _, first_term, counts = np.unique(entry_indices[order], return_index=True, return_counts=True)
     single_terms = order[first_term[counts == 1]]
@@ -154,11 +160,14 @@ def _nonzero_columns(matrix: SparseMatrix, wires: int) -> NDArray[np.bool_]:
 
 
 def _check_points_once(
-    parameters: BellmanParameters, device: AnyDevice, timeline: Timeline
-) -> None:
+    parameters: BellmanParameters, points: Mapping[str, Words], device: AnyDevice,
+    timeline: Timeline,
+) -> None:  # fmt: skip
     """Check every point, skipping arrays that were already validated.
 
-    The user's cache records their digests. The cache is trusted anyway, as it has machine code.
+    points: the points in Montgomery form.
+    The user's cache records the digests of valid ones. The cache is trusted anyway, as it has
+    machine code.
     """
     digest = hashlib.sha256()
     with timeline.stage("digest of points"):
@@ -168,18 +177,20 @@ def _check_points_once(
     cache = CompileCache()
     key = key_of("points of bellman's parameters", sources.digest(), digest.digest())
     if cache.get(key) is None:
-        _check_points(parameters, device, timeline)
+        _check_points(parameters, points, device, timeline)
         if sources.are_unchanged():
             cache.put(key, b"")
 
 
-def _check_points(parameters: BellmanParameters, device: AnyDevice, timeline: Timeline) -> None:
+def _check_points(
+    parameters: BellmanParameters, points: Mapping[str, Words], device: AnyDevice,
+    timeline: Timeline,
+) -> None:  # fmt: skip
     """Raise InputError, with its offset, for a point off the curve or outside its subgroup."""
-    host = resolve_device("cpu")
-    for name, words in parameters.points.items():
+    for name, words in points.items():
         location = parameters.places[name]
         group = GROUPS[f"{BLS12_381.name}.g{location.group}"]
-        rows: Words = to_montgomery(host, group.coordinates, words).reshape(-1, *group.shape)
+        rows = words.reshape(-1, *group.shape)
         with timeline.stage(f"check {name}", bytes=rows.nbytes):
             bad_point = first_bad_point(device, group, rows, subgroup=True, infinity=False)
         if bad_point is not None:

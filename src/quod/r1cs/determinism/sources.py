@@ -11,7 +11,8 @@ from quod.errors import InputError
 from quod.formats.r1cs import R1cs, SparseMatrix
 from quod.r1cs.determinism.rows import Matrix, Rows
 from quod.r1cs.names import path_name, wire_name
-from quod.r1cs.shape import Side, shape_of
+from quod.r1cs.repetition.parts import Side, parts_of
+from quod.r1cs.shape import shape_of
 from quod.r1cs.signal import place
 from quod.r1cs.system import ConstraintSystem
 from quod.r1cs.witness_program.steps import Input
@@ -85,7 +86,7 @@ def rows_of_circuit(
     """
     public = len(system.public_names)
     count = 1 + public + len(system.wire_paths)
-    shape = shape_of(system)
+    shape = shape_of(parts_of(system))
     values = [
         int.from_bytes(words.tobytes(), "little") for words in np.atleast_2d(shape.coefficients)
     ]

@@ -33,8 +33,15 @@ def neptune_hash(
     """
     check_field(system, BLS12_381_FR)
     operands = signals(system, "the inputs of Poseidon", inputs)
-    parameters = neptune_parameters(len(operands))
+    neptune_parameters(len(operands))
     tag = merkle_tag(len(operands)) if tag is None else element("the tag", tag, BLS12_381_FR)
+    result: Signal = system.repeat(_permutation, operands, tag)
+    return result
+
+
+def _permutation(system: ConstraintSystem, operands: Sequence[Signal], tag: int) -> Signal:
+    """Apply the permutation to a tag and the inputs; return the second element of the state."""
+    parameters = neptune_parameters(len(operands))
     first, *constants = parameters.first_constants
     with system.namespace("first half"):
         state = _first_round(system, parameters, tag, operands, first)

@@ -59,7 +59,7 @@ def blake2s_hash(
             ]
             is_last = start + _BLOCK == len(bits)
             bytes_so_far = length // 8 if is_last else (start + _BLOCK) // 8
-            state = _compress(system, state, words, bytes_so_far, is_last)
+            state = system.repeat(_compress, state, words, bytes_so_far, is_last)
     return [scaled(system, bit, 1) for word in state for bit in word]
 
 

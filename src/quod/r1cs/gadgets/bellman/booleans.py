@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from quod.r1cs.signal import Signal
 from quod.r1cs.system import ConstraintSystem
 
 
-class Not:
+class Not(NamedTuple):
     """1 - bit, for a signal that is 0 or 1."""
 
-    __slots__ = ("bit",)
-
-    def __init__(self, bit: Signal) -> None:
-        self.bit = bit
+    bit: Signal
 
 
 Boolean = Signal | Not | bool

@@ -46,7 +46,7 @@ def sha256(system: ConstraintSystem, message: Sequence[Operand]) -> list[Signal]
     state = [constant_word(number) for number in start_words()]
     for start in range(0, len(bits), _BLOCK):
         with system.namespace(f"block[{start // _BLOCK}]"):
-            state = _compress(system, state, bits[start : start + _BLOCK])
+            state = system.repeat(_compress, state, bits[start : start + _BLOCK])
     return [scaled(system, bit, 1) for word in state for bit in reversed(word)]
 
 

@@ -15,11 +15,6 @@ from contextlib import suppress
 
 import numpy as np
 
-from quod.bench.porep.bases import counts, group_of
-from quod.bench.porep.circuit import WIRES_BEFORE_BLOCKS, PartitionCircuit
-from quod.bench.porep.matrix import PartitionMatrix
-from quod.bench.porep.memory import WITNESS_MSMS, WITNESSES, PartitionMemory
-from quod.bench.porep.points import PartitionSum, wires_of_b
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.background import Background
@@ -31,6 +26,10 @@ from quod.errors import DeviceError
 from quod.field.array import Words
 from quod.frozen import frozen
 from quod.groth16.context import ProofContext, Tasks
+from quod.groth16.device_key.bases import counts, group_of
+from quod.groth16.device_key.circuit import DeviceCircuit
+from quod.groth16.device_key.memory import WITNESS_MSMS, WITNESSES, KeyMemory
+from quod.groth16.device_key.points import SumOfMsms
 from quod.groth16.gpu.gpu_sums import GpuSums, end_after, replay
 from quod.groth16.gpu.quotient import Quotient
 from quod.groth16.gpu.upload import LINGER_SECONDS, Copiers, UploadBuffer
@@ -52,31 +51,34 @@ class _WitnessMsms:
 
     recording: Recording
     msms: tuple[RecordedMsm, ...]
-    early: PartitionSum
-    late: PartitionSum
+    early: SumOfMsms
+    late: SumOfMsms
 
 
-class PartitionSums:
+class ResidentSums:
     """The matrices, bases and workspaces of a key, and its pipeline slots."""
 
-    witness_device: AnyDevice | None = None
     batches: SumBatches | None = None
 
     def __init__(
-        self, device: AnyDevice, circuit: PartitionCircuit, bases: Mapping[str, Buffer],
-        memory: PartitionMemory, timeline: Timeline, *, pinned: bool,
+        self, device: AnyDevice, circuit: DeviceCircuit, bases: Mapping[str, Buffer],
+        memory: KeyMemory, timeline: Timeline, *, pinned: bool,
     ) -> None:  # fmt: skip
         self.device, self.circuit, self.bases, self.memory = device, circuit, bases, memory
+        self.witness_device: AnyDevice | None = device
         fr = circuit.fr
         with timeline.stage("matrices"):
-            matrix = PartitionMatrix.build(device, circuit)
-            self.quotient = Quotient(device, fr, circuit.log2_domain, matrix)
+            self.quotient = Quotient(
+                device, fr, circuit.log2_domain, circuit.matrix(device), monomial=circuit.monomial
+            )
         with timeline.stage("infinite bases"):
             self.masks = {split_name: self._mask(name) for name, split_name in WITNESS_MSMS.items()}
-        self.indices = wires_of_b(device, circuit)
+        self.indices = {
+            "A": device.upload(circuit.wires_of_a), "B": device.upload(circuit.wires_of_b),
+        }  # fmt: skip
         self.workspace = Workspace(device, memory.workspace)
         self.quotient_workspace = Workspace(device, memory.parts["workspace of MSM H"])
-        self.runner = Background("quod-partition", 1, linger=LINGER_SECONDS)
+        self.runner = Background("quod-device-key", 1, linger=LINGER_SECONDS)
         with timeline.stage("recordings"):
             self._copiers = Copiers()
             copiers = None if pinned else self._copiers
@@ -114,7 +116,7 @@ class PartitionSums:
 class _Slot:
     """The state of a proof in progress; see `SumSlot`."""
 
-    def __init__(self, key: PartitionSums, copiers: Copiers | None) -> None:
+    def __init__(self, key: ResidentSums, copiers: Copiers | None) -> None:
         self.runner = key.runner
         self._key, device, circuit = key, key.device, key.circuit
         self._device = device
@@ -126,11 +128,11 @@ class _Slot:
         else:
             self._witness = self._upload.buffer
         values = self._witness
-        # C has no bases for the first wires; a value has 32 bytes.
+        # C has no bases for the constant and the public wires.
         self._vectors = {
             "A": values,
             "B": values,
-            "C": values.slice(WIRES_BEFORE_BLOCKS * 32, values.nbytes),
+            "C": values.slice((circuit.public + 1) * circuit.fr.bytes, values.nbytes),
         }
         self._splits = {
             split_name: self._split(name)
@@ -150,9 +152,8 @@ class _Slot:
         """Return the scalar split of an MSM over the witness."""
         key, split_name = self._key, WITNESS_MSMS[name]
         degree, count = counts(key.circuit)[name]
-        indices = key.indices if split_name == "B" else None
         return ScalarSplit(
-            key.device, group_of(key.circuit, degree), count, indices=indices,
+            key.device, group_of(key.circuit, degree), count, indices=key.indices.get(split_name),
             infinity_mask=key.masks[split_name],
         )  # fmt: skip
 
@@ -163,7 +164,12 @@ class _Slot:
         scalars = key.quotient.record(recording, self._witness)
         with recording.part("MSM H"):
             recorded = record_plain(
-                recording, self._device, plan, scalars, key.bases["H"], key.quotient_workspace
+                recording,
+                self._device,
+                plan,
+                scalars.slice(0, plan.count * key.circuit.fr.bytes),
+                key.bases["H"],
+                key.quotient_workspace,
             )
         return recording.finish().recording, recorded
 
@@ -190,23 +196,27 @@ class _Slot:
         late = {"C": recorded["C"], "H": [self._h]}
         circuit = key.circuit
         msms = tuple(msm for recorded_msms in recorded.values() for msm in recorded_msms)
-        sums = PartitionSum(circuit, early), PartitionSum(circuit, late)
+        sums = SumOfMsms(circuit, early), SumOfMsms(circuit, late)
         return _WitnessMsms(recording.finish().recording, msms, *sums)
 
     @property
-    def early(self) -> PartitionSum:
+    def early(self) -> SumOfMsms:
         assert self._witness_msms is not None
         return self._witness_msms.early
 
     @property
-    def late(self) -> PartitionSum:
+    def late(self) -> SumOfMsms:
         assert self._witness_msms is not None
         return self._witness_msms.late
 
     def upload(self, witness: Words | Buffer, *, pinned: bool = False) -> None:
         """Upload the witness and start its splits."""
         self._drop_splitting()
-        if self._upload is None:
+        if isinstance(witness, Buffer):
+            recording = self._device.stream("upload").record()
+            recording.copy(witness, self._witness)
+            recording.finish().run()
+        elif self._upload is None:
             self._device.upload(np.ascontiguousarray(witness), into=self._witness)
         else:
             self._upload.fill(witness, pinned=pinned)

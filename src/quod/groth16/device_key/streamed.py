@@ -22,10 +22,6 @@ from typing import Literal
 
 import numpy as np
 
-from quod.bench.porep.bases import base_bytes, counts, group_of
-from quod.bench.porep.circuit import WIRES_BEFORE_BLOCKS, PartitionCircuit
-from quod.bench.porep.matrix import PartitionMatrix
-from quod.bench.porep.points import PartitionSum, wires_of_b
 from quod.device.memory.budget import bytes_text
 from quod.device.memory.buffer import Array, Buffer
 from quod.device.protocol import AnyDevice
@@ -39,6 +35,9 @@ from quod.errors import DeviceError
 from quod.field.array import Words
 from quod.frozen import frozen
 from quod.groth16.context import ProofContext, Tasks
+from quod.groth16.device_key.bases import base_bytes, counts, group_of
+from quod.groth16.device_key.circuit import DeviceCircuit
+from quod.groth16.device_key.points import SumOfMsms
 from quod.groth16.gpu.gpu_sums import GpuSums, end_after
 from quod.groth16.gpu.quotient import Quotient
 from quod.groth16.gpu.upload import LINGER_SECONDS
@@ -103,11 +102,11 @@ class _Program:
     """
 
     steps: tuple[_Step, ...]
-    early: PartitionSum
-    late: PartitionSum
+    early: SumOfMsms
+    late: SumOfMsms
 
 
-def room_for_blocks(circuit: PartitionCircuit, share: float, block: int) -> int:
+def room_for_blocks(circuit: DeviceCircuit, share: float, block: int) -> int:
     """Return the bytes of blocks that may stay, besides the bases of B and the ring.
 
     Raises DeviceError if the share has no room for B and the ring.
@@ -139,7 +138,7 @@ class StreamedKey:
     in_progress = 1
 
     def __init__(
-        self, device: AnyDevice, circuit: PartitionCircuit, bases: dict[str, Buffer],
+        self, device: AnyDevice, circuit: DeviceCircuit, bases: dict[str, Buffer],
         timeline: Timeline, *, share: float, mode: Mode, block: int = BLOCK,
     ) -> None:  # fmt: skip
         self.device, self.circuit, self.mode = device, circuit, mode
@@ -148,18 +147,24 @@ class StreamedKey:
         remaining = room_for_blocks(circuit, share, block)
         with timeline.stage("matrices"):
             self.quotient = Quotient(
-                device, circuit.fr, circuit.log2_domain, PartitionMatrix.build(device, circuit)
+                device,
+                circuit.fr,
+                circuit.log2_domain,
+                circuit.matrix(device),
+                monomial=circuit.monomial,
             )
         self.ring = [device.allocate(block_bytes, zero=False) for _ in range(RING)]
         self.staying = {name: bases[name] for name in ("B1", "B2")}
         self.b_mask = self._mask("B1", bases["B1"])
-        self.indices = wires_of_b(device, circuit)
+        self.indices = {
+            "A": device.upload(circuit.wires_of_a), "B": device.upload(circuit.wires_of_b),
+        }  # fmt: skip
         with timeline.stage("blocks"):
             self.blocks = list(self._cut(bases, block, remaining))
         self.nbytes = sum(
             kept.bases.nbytes for kept in self.blocks if kept.host is None
         ) + bytes_by_msm["B1"] + bytes_by_msm["B2"] + RING * block_bytes  # fmt: skip
-        self.runner = Background("quod-partition", 1, linger=LINGER_SECONDS)
+        self.runner = Background("quod-device-key", 1, linger=LINGER_SECONDS)
         self._slots = Slots(lambda: _Slot(self), 1)
 
     def _mask(self, name: str, bases: Buffer) -> Buffer | None:
@@ -228,15 +233,19 @@ class _Slot:
         self._witness = device.allocate(circuit.wires * circuit.fr.bytes, zero=False)
         self._splits: dict[tuple[str, int], ScalarSplit] = {
             ("B", 0): ScalarSplit(
-                device, group_of(circuit, 1), circuit.used_in_b, indices=key.indices,
+                device, group_of(circuit, 1), len(circuit.wires_of_b), indices=key.indices["B"],
                 infinity_mask=key.b_mask,
             )
         }  # fmt: skip
         for key_block in key.blocks:
             if key_block.name != "H":
+                indices = key.indices.get(key_block.name)
+                if indices is not None:
+                    indices = indices.slice(4 * key_block.start, 4 * key_block.stop)
                 self._splits[key_block.name, key_block.start] = ScalarSplit(
-                    device, group_of(circuit, 1), key_block.count, infinity_mask=key_block.mask
-                )
+                    device, group_of(circuit, 1), key_block.count, indices=indices,
+                    infinity_mask=key_block.mask,
+                )  # fmt: skip
         recording = device.stream("sums").record()
         for (name, start), split in self._splits.items():
             split.record(recording, self._scalars(name, start, split.count))
@@ -245,20 +254,19 @@ class _Slot:
         self._program: _Program | None = None
 
     def _scalars(self, name: str, start: int, count: int) -> Buffer:
-        """Return the scalars of a block of bases; for B, which has indices, the whole witness."""
-        if name == "B":
+        """Return the scalars of a block of C; for A and B, which have indices, the witness."""
+        if name != "C":
             return self._witness
-        size = self._key.circuit.fr.bytes
-        first_scalar = start + (WIRES_BEFORE_BLOCKS if name == "C" else 0)
+        size, first_scalar = self._key.circuit.fr.bytes, start + self._key.circuit.public + 1
         return self._witness.slice(first_scalar * size, (first_scalar + count) * size)
 
     @property
-    def early(self) -> PartitionSum:
+    def early(self) -> SumOfMsms:
         assert self._program is not None
         return self._program.early
 
     @property
-    def late(self) -> PartitionSum:
+    def late(self) -> SumOfMsms:
         assert self._program is not None
         return self._program.late
 
@@ -330,8 +338,8 @@ class _Slot:
         """Record all steps of a proof for given capacities of the splits."""
         key, device = self._key, self._device
         resident_msms = {
-            "B1": self._msm(1, key.circuit.used_in_b, capacities["B", 0]),
-            "B2": self._msm(2, key.circuit.used_in_b, capacities["B", 0]),
+            "B1": self._msm(1, len(key.circuit.wires_of_b), capacities["B", 0]),
+            "B2": self._msm(2, len(key.circuit.wires_of_b), capacities["B", 0]),
         }
         block_msms = {
             (key_block.name, key_block.start): self._msm(
@@ -383,7 +391,7 @@ class _Slot:
         late = {name: msms[name] for name in ("C", "H")}
         circuit = key.circuit
         return _Program(
-            tuple(chain.steps), PartitionSum(circuit, early), PartitionSum(circuit, late)
+            tuple(chain.steps), SumOfMsms(circuit, early), SumOfMsms(circuit, late)
         )  # fmt: skip
 
     def _msm(self, degree: int, count: int, capacity: int) -> BinaryScalarMsm:

@@ -1,16 +1,15 @@
-"""A memory estimate of a partition on a device, part by part."""
+"""The memory of a key and its proofs on a device, part by part."""
 
 from __future__ import annotations
 
 from functools import cached_property
 
-from quod.bench.porep.bases import base_bytes, counts, group_of
-from quod.bench.porep.circuit import B_STRIDE, WIRES_BEFORE_BLOCKS, PartitionCircuit
-from quod.bench.porep.matrix import PartitionMatrix
 from quod.device.memory.budget import bytes_text
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError
 from quod.frozen import frozen
+from quod.groth16.device_key.bases import base_bytes, counts, group_of
+from quod.groth16.device_key.circuit import DeviceCircuit
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.run.affine_bases import plain_plan
 from quod.msm.gpu.run.binary_scalars import BinaryScalarMsm, ScalarSplit, SplitCounts
@@ -28,17 +27,17 @@ _DIRECTIONS = 2
 
 
 @frozen
-class PartitionMemory:
-    """The memory of a partition on a device, and its MSMs."""
+class KeyMemory:
+    """The memory of a key on a device, and its MSMs."""
 
     device: AnyDevice
-    circuit: PartitionCircuit
+    circuit: DeviceCircuit
 
     @cached_property
     def quotient(self) -> GpuMsmPlan:
         """The plan of the MSM over H."""
         group = group_of(self.circuit, 1)
-        return plain_plan(self.device, group, 1 << self.circuit.log2_domain)
+        return plain_plan(self.device, group, counts(self.circuit)["H"][1])
 
     def sums(self, name: str, room: int) -> BinaryScalarMsm:
         """Return an MSM over the witness with a capacity of `room` scalars other than 0 and 1."""
@@ -48,14 +47,8 @@ class PartitionMemory:
     @cached_property
     def rooms(self) -> dict[str, int]:
         """By split: the capacity for scalars other than 0 and 1, for a witness of the circuit."""
-        circuit = self.circuit
-        blocks = -(-circuit.wires // circuit.width)
-        # The constant is 1, the public input is not.
-        full_counts = {
-            "A": blocks * circuit.full_wires + WIRES_BEFORE_BLOCKS,
-            "B": blocks * circuit.full_wires // B_STRIDE,
-        }
-        full_counts["C"] = full_counts["A"]
+        full_values = self.circuit.full_values
+        full_counts = {"A": full_values["A"], "B": full_values["B"], "C": full_values["A"]}
         return {name: SplitCounts(0, count).room for name, count in full_counts.items()}
 
     @cached_property
@@ -72,14 +65,17 @@ class PartitionMemory:
         """The bytes of each part."""
         circuit, device = self.circuit, self.device
         element, domain = circuit.fr.bytes, 1 << circuit.log2_domain
-        transforms = NttPlan(device, circuit.fr, circuit.log2_domain, family="snarkjs")
+        transforms = NttPlan(
+            device, circuit.fr, circuit.log2_domain,
+            family="arkworks" if circuit.monomial else "snarkjs",
+        )  # fmt: skip
         tables = _DIRECTIONS * transforms.peak_bytes(batch=3, ordering="NR")
         base_counts = {
             split_name: counts(circuit)[name][1] for name, split_name in WITNESS_MSMS.items()
         }
         return {
             **{f"bases {name}": nbytes for name, nbytes in base_bytes(circuit).items()},
-            "matrices A and B": PartitionMatrix.bytes_of(circuit),
+            "matrices A and B": circuit.matrix_bytes,
             "A·w, B·w, C·w": 3 * domain * element,
             "tables of transforms": tables,
             "witnesses": WITNESSES * circuit.wires * element,

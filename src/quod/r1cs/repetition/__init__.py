@@ -1,0 +1,1 @@
+"""Repetition: parts of a circuit that are traced once and placed many times."""

@@ -1,0 +1,163 @@
+"""The record of tracing: the wires, rows, names, namespaces and steps of a constraint system."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Hashable, Sequence
+from types import CodeType
+from typing import TYPE_CHECKING
+
+from quod.errors import InputError
+from quod.field.moduli import Modulus
+from quod.formats.curves import curve_named
+from quod.r1cs.ranges import Ranges
+from quod.r1cs.signal import caller, hide_frames_of, place
+from quod.r1cs.witness_program.steps import Input, Step
+from quod.validation import shown, whole_number
+
+if TYPE_CHECKING:
+    from quod.r1cs.repetition.blocks import Block, Placement
+
+hide_frames_of(__file__)
+MAX_WIRES = 1 << 28
+
+
+class TracedSystem:
+    """A constraint system as tracing records it; `ConstraintSystem` has the methods that fill it.
+
+    Public wires are -1, -2, ..., wire 0 is the constant 1, and the others are 1, 2, ... Rows, wires
+    and steps of placements are those of their blocks (`quod.r1cs.repetition.blocks`).
+    """
+
+    def __init__(self, curve: str) -> None:
+        """Create an empty system over the scalar field of a curve (`quod.curve.named.CURVES`)."""
+        self.curve = curve_named(curve).name
+        self.field: Modulus = curve_named(curve).fr
+        self.prime = self.field.value
+        self.inputs: dict[str, Input] = {}
+        self.steps: list[Step] = []
+        self.public_names: list[str] = []
+        self._names: set[str] = set()
+        self.outputs = 0
+        self.outputs_first = True
+        self.private_inputs = 0
+        # The index of the current namespace (0 is the outermost); parent and name of each.
+        self.path = 0
+        self.paths: list[tuple[int, str]] = [(-1, "")]
+        self._path_numbers: dict[tuple[int, str], int] = {}
+        # The number of wires that are not public, and of rows; both count those of placements.
+        self.wires = self.rows = 0
+        # The namespaces of wires that are not public and not of placements, in their order.
+        self.wire_paths: list[int] = []
+        self.wire_names: dict[int, str] = {}
+        self.free_wires: set[int] = set()
+        self._ranges = Ranges()
+        # For each of A, B and C: the wires and coefficients of the rows that are not of placements,
+        # and the end of each row. Steps and namespaces number these rows from 0.
+        self.columns: tuple[list[int], list[int], list[int]] = ([], [], [])
+        self.values: tuple[list[int], list[int], list[int]] = ([], [], [])
+        self.ends: tuple[list[int], list[int], list[int]] = ([], [], [])
+        self.row_paths: list[int] = []
+        self.row_codes: list[CodeType] = []
+        self.row_instructions: list[int] = []
+        # The blocks that were traced, by function and form of arguments; and the calls of blocks.
+        self.blocks: dict[Hashable, Block] = {}
+        self.placements: list[Placement] = []
+        # Wires without a value yet, and the code location that created each.
+        self.unknown: dict[int, tuple[CodeType, int]] = {}
+        # True once a `Circuit` was made; its shape and witnesses are cached.
+        self.is_finished = False
+
+    # --- size
+
+    @property
+    def step_count(self) -> int:
+        """The number of steps, with those of placements."""
+        return len(self.steps) + sum(each.block.system.step_count for each in self.placements)
+
+    def formal_wire(self) -> int:
+        """Add a wire that stands for one of an argument; see `quod.r1cs.repetition.blocks`."""
+        return self._new_wire()
+
+    def finish(self) -> None:
+        """Refuse further changes.
+
+        Raises InputError if no constraint or hint determines the value of a wire.
+        """
+        for wire, (code, instruction) in self.unknown.items():
+            raise InputError(
+                f"{place(code, instruction)}: the wire {self.wire_names.get(wire, wire)} has no "
+                "value: in no constraint is it the only new wire, in just one of a, b and c; "
+                "compute it with a hint"
+            )
+        self.is_finished = True
+
+    def row(self, side: int, row: int) -> tuple[list[int], list[int]]:
+        """Return the wires and coefficients of a row of A, B or C (`side` 0, 1 or 2)."""
+        ends = self.ends[side]
+        start, end = ends[row - 1] if row else 0, ends[row]
+        return self.columns[side][start:end], self.values[side][start:end]
+
+    # --- names and namespaces
+
+    def path_of(self, parent: int, name: str) -> int:
+        """Return the index of a namespace within another; adds it if it is new."""
+        index = self._path_numbers.setdefault((parent, name), len(self.paths))
+        if index == len(self.paths):
+            self.paths.append((parent, name))
+        return index
+
+    # --- additions
+
+    def _check_open(self) -> None:
+        """Raise InputError if the circuit is already finished."""
+        if self.is_finished:
+            raise InputError(
+                f"{self._here()}: the circuit is already traced; its signals are no longer usable"
+            )
+
+    def _new_wire(self, name: str = "") -> int:
+        """Add a wire that is not public; return its number."""
+        self._check_open()
+        self.wire_paths.append(self.path)
+        self.wires += 1
+        wire = self.wires
+        if name:
+            self.wire_names[wire] = name
+        return wire
+
+    def _new_public(self, name: str) -> int:
+        self.public_names.append(name)
+        return -len(self.public_names)
+
+    def _new_output(self, name: str) -> int:
+        """Add a public wire that the circuit computes; return its number."""
+        self._check_name(name)
+        self.add_names((name,))
+        self.outputs_first &= self.outputs == len(self.public_names)
+        self.outputs += 1
+        return self._new_public(name)
+
+    def _input_length(self, name: str, count: int | None) -> int:
+        self._check_name(name)
+        return 1 if count is None else whole_number(f"the length of {name}", count, 1, MAX_WIRES)
+
+    def _check_name(self, name: object) -> None:
+        self._check_open()
+        if type(name) is not str or not name:
+            raise InputError(
+                f"the name of an input or output must be a nonempty str, not {shown(name)}"
+            )
+
+    def add_names(self, names: Sequence[str]) -> None:
+        """Record names of inputs and public wires; raises InputError for one that is not new."""
+        self._check_open()
+        for name in names:
+            if name in self._names:
+                raise InputError(
+                    f"two inputs or outputs have the name {name!r}; choose another name"
+                )
+        self._names.update(names)
+
+    def _here(self) -> str:
+        return place(*caller(sys._getframe(1)))

@@ -1,0 +1,213 @@
+"""Keys of circuits of repeated parts, made in a device's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from quod.device import open_device
+from quod.device.protocol import AnyDevice
+from quod.errors import InputError, MismatchError
+from quod.field.array import from_integers, integers_to_words, words_to_integers
+from quod.formats.bellman import EncodedParameters, point_bytes, write_bellman_parameters
+from quod.formats.output import write_atomically
+from quod.groth16 import ProvingKey
+from quod.groth16.device_key.bases import KeyPoints
+from quod.groth16.device_key.bellman import open_bellman, parameters_content
+from quod.groth16.device_key.key import DeviceKey
+from quod.groth16.device_key.parts import PartsCircuit
+from quod.groth16.device_key.sums import ResidentSums
+from quod.groth16.encodings.bellman_key import points_of
+from quod.groth16.setup import make_key
+from quod.r1cs import Circuit, ConstraintSystem, Signal, trace
+
+Keys = tuple[DeviceKey, ProvingKey, Circuit]
+
+SEED = 5
+
+
+def step(system: ConstraintSystem, x: Signal, y: Signal) -> Signal:
+    """Add a few rows, among them bits of a sum and a public wire."""
+    z = system.private("z")
+    bits = system.bits(system.multiply(x + 3 * y + 1, z) * 0 + z, 6)
+    system.output("out", bits[0] + x)
+    return system.select(bits[1], x * y, y + 1)
+
+
+def function(system: ConstraintSystem) -> None:
+    x, y = system.private("p", 2)
+    for index in range(5):
+        with system.namespace(f"step[{index}]"):
+            x, y = y, system.repeat(step, x, y)
+    system.assert_nonzero(x)
+
+
+def circuit() -> Circuit:
+    return trace(function, "bls12_381")
+
+
+def inputs(traced: Circuit) -> dict[str, int | list[int]]:
+    return {
+        name: [3, 4] if name == "p" else 7 * index % 60 for index, name in enumerate(traced.inputs)
+    }
+
+
+def test_products_are_those_of_the_matrices(device: AnyDevice) -> None:
+    traced = circuit()
+    on_device = PartsCircuit(traced)
+    fr, values = on_device.fr, traced.witness(inputs(traced)).values
+    matrix = on_device.matrix(device)
+    out = device.allocate(matrix.elements * fr.bytes)
+    recording = device.stream("products").record()
+    matrix.record(recording, device.upload(values), out)
+    recording.finish().run()
+    words = np.zeros((matrix.elements, fr.words), np.uint32)
+    device.download(out, words)
+    integers = words_to_integers(fr, values)
+    expected = [0] * matrix.elements
+    for side, rows in enumerate(traced.matrices[:2]):
+        for row in range(rows.rows):
+            entries = slice(int(rows.row_ptr[row]), int(rows.row_ptr[row + 1]))
+            coefficients = words_to_integers(fr, rows.value[entries])
+            expected[(side << on_device.log2_domain) + row] = sum(
+                coefficient * integers[wire]
+                for coefficient, wire in zip(coefficients, rows.column[entries], strict=True)
+            )
+    for wire in range(traced.public + 1):
+        expected[traced.constraints + wire] = integers[wire]
+    assert np.array_equal(words, from_integers(fr, expected))
+
+
+def test_sums_over_columns_are_those_of_the_matrices(device: AnyDevice) -> None:
+    traced = circuit()
+    on_device = PartsCircuit(traced)
+    fr = on_device.fr
+    p, domain = fr.value, 1 << on_device.log2_domain
+    row_values = [pow(7, row + 1, p) for row in range(domain)]
+    columns = on_device.columns(device, device.upload(integers_to_words(fr, row_values)))
+    sums = [[0] * traced.wires for _ in range(3)]
+    for side, matrix in enumerate(traced.matrices):
+        entries = zip(matrix.column.tolist(), words_to_integers(fr, matrix.value), strict=True)
+        rows = np.repeat(np.arange(matrix.rows), np.diff(matrix.row_ptr)).tolist()
+        for row, (wire, coefficient) in zip(rows, entries, strict=True):
+            sums[side][wire] += coefficient * row_values[row]
+    for wire in range(traced.public + 1):
+        sums[0][wire] += row_values[traced.constraints + wire]
+    weights = 2, 3, 5
+    words = device.upload(from_integers(fr, weights))
+    wires_of_a = sorted({*range(traced.public + 1), *traced.matrices[0].column.tolist()})
+    wires_of_b = sorted(set(traced.matrices[1].column.tolist()))
+    assert on_device.wires_of_a.tolist() == wires_of_a
+    assert on_device.wires_of_b.tolist() == wires_of_b
+    for name, wires, first in (
+        ("A", wires_of_a, 0),
+        ("A", wires_of_a[7:20], 7),
+        ("B1", wires_of_b[2:9], 2),
+        ("C", range(traced.public + 4, traced.wires), 3),
+        ("ic", range(traced.public + 1), 0),
+    ):
+        expected = [
+            sum(weight * side[wire] for weight, side in zip(weights, sums, strict=True)) % p
+            for wire in wires
+        ]
+        out = device.allocate(len(expected) * fr.bytes)
+        columns.scalars(name, words, first, out)
+        scalars = np.zeros((len(expected), fr.words), np.uint32)
+        device.download(out, scalars)
+        assert words_to_integers(fr, scalars) == expected
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["snarkjs", "bellman"])
+def keys(request: pytest.FixtureRequest, gpu_device: AnyDevice) -> Iterator[Keys]:
+    if gpu_device.kind == "webgpu":
+        pytest.skip("keys of this size need a GPU whose kernels reach all memory")
+    traced, monomial = circuit(), request.param
+    key = DeviceKey.make(PartsCircuit(traced, monomial=monomial), gpu_device, SEED)
+    yield key, ProvingKey(make_key(traced, SEED, monomial=monomial)), traced
+    key.close()
+
+
+@pytest.mark.thorough
+def test_the_key_is_that_of_the_setup(keys: Keys) -> None:
+    key, expected, _ = keys
+    assert key.digest == expected.digest
+    zkey, wires_of_a = expected.zkey, key.circuit.wires_of_a
+    wires_of_b = key.circuit.wires_of_b
+    for name, points in (
+        ("A", zkey.a[wires_of_a]), ("B1", zkey.b_g1[wires_of_b]), ("B2", zkey.b_g2[wires_of_b]),
+        ("C", zkey.c), ("H", zkey.quotient_points),
+    ):  # fmt: skip
+        downloaded = np.zeros(points.shape, np.uint32)
+        key.device.download(key.resident.bases[name], downloaded)  # type: ignore[attr-defined]
+        assert np.array_equal(downloaded, points), name
+
+
+@pytest.mark.thorough
+def test_proofs_are_those_of_the_key_in_memory(
+    keys: Keys,
+) -> None:
+    key, expected, traced = keys
+    witness = traced.witness(inputs(traced))
+    assert key.prove(witness, seed=9) == expected.prove(witness, seed=9)
+
+
+@pytest.mark.thorough
+def test_parameters_of_bellman_are_read_and_written(gpu_device: AnyDevice, tmp_path: Path) -> None:
+    if gpu_device.kind == "webgpu":
+        pytest.skip("keys of this size need a GPU whose kernels reach all memory")
+    traced, path, copy = circuit(), tmp_path / "key.params", tmp_path / "copy.params"
+    expected = make_key(traced, SEED, monomial=True)
+    write_bellman_parameters(path, points_of(expected))
+    on_device = PartsCircuit(traced, monomial=True)
+    key = open_bellman(path, on_device, gpu_device)
+    resident = key.resident
+    assert isinstance(resident, ResidentSums)
+    for name, points in (("A", expected.a[on_device.wires_of_a]), ("H", expected.quotient_points)):
+        downloaded = np.zeros(points.shape, np.uint32)
+        gpu_device.download(resident.bases[name], downloaded)
+        assert np.array_equal(downloaded, points), name
+    points = KeyPoints(dict(resident.bases), key.single, key.self_check_key.ic)
+    write_atomically(copy, parameters_content(gpu_device, on_device, points))
+    assert copy.read_bytes() == path.read_bytes()
+    key.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "point", "byte", "message"),
+    [
+        ("h", 3, 0, "point 3 has flags, or a coordinate that is not below q"),
+        ("a", 1, 95, "point 1 is not on the curve"),
+        ("b_g2", 2, 100, "point 2 is not on the curve"),
+    ],
+)
+@pytest.mark.thorough
+def test_bad_points_of_parameters_are_refused(
+    gpu_device: AnyDevice, tmp_path: Path, name: str, point: int, byte: int, message: str
+) -> None:
+    if gpu_device.kind == "webgpu":
+        pytest.skip("keys of this size need a GPU whose kernels reach all memory")
+    traced, path = circuit(), tmp_path / "key.params"
+    write_bellman_parameters(path, points_of(make_key(traced, SEED, monomial=True)))
+    place = EncodedParameters.open(path).places[name]
+    offset = place.offset + point * point_bytes(place.group) + byte
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=message) as caught:
+        open_bellman(path, PartsCircuit(traced, monomial=True), gpu_device)
+    assert caught.value.offset == place.offset + point * point_bytes(place.group)
+    assert caught.value.section == place.section
+
+
+def test_parameters_of_another_circuit_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "key.params"
+    other = trace(lambda system: system.output("y", system.private("x") * 2), "bls12_381")
+    write_bellman_parameters(path, points_of(make_key(other, SEED, monomial=True)))
+    device = open_device("emulated")
+    with pytest.raises(MismatchError, match=r"there are \d+ points and a circuit of .* needs"):
+        open_bellman(path, PartsCircuit(circuit(), monomial=True), device)
+    with pytest.raises(InputError, match="need a monomial key"):
+        open_bellman(path, PartsCircuit(circuit()), device)
