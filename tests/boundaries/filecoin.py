@@ -128,6 +128,14 @@ def _statements() -> Iterator[tuple[str, Row]]:
     post = filecoin.PoStStatement(filecoin.post_proof(10), node, sectors)
     for call in (post.public_inputs, post.partition_sectors):
         yield call.__name__, row(call, partition=0)
+    hostile = filecoin.PoStSectorProof(1, node, ())
+    yield "check_post_sector", row(
+        filecoin.check_post_sector, proof=hostile, sector=sector, challenges=[1]
+    )  # fmt: skip
+    yield "check_update_partition", row(
+        filecoin.check_update_partition, proof=filecoin.UpdatePartitionProof(node, (), ()),
+        sector=sector, partition=0, comm_r_old=node, comm_d_new=node, comm_r_new=node, h=1,
+    )  # fmt: skip
     yield "checked_post_inputs", row(checked_post_inputs, statement=post, proofs=[])
     update = filecoin.UpdateStatement(sector, node, node, node)
     yield "checked_update_inputs", row(checked_update_inputs, statement=update, proofs=[])

@@ -231,7 +231,7 @@ def test_updates() -> None:
     for changed, message in (
         (replace(proof, apex_leafs=apex), "apex_leafs: are not the nodes of a level of TreeD"),
         (replace(proof, comm_c=bytes(32)), "comm_r_old: is not the hash"),
-        (replace(proof, apex_leafs=apex[:4]), "10 challenge proofs and 8 apex leaves"),
+        (replace(proof, apex_leafs=apex[:4]), "apex_leafs: must have 8 entries, not 4"),
         (replace(proof, challenge_proofs=encoding), r"\[0\]\.proof_r_new\.leaf: is not the sum"),
     ):
         with pytest.raises(InputError, match=message):

@@ -19,7 +19,7 @@ from quod.filecoin.statements import SealStatement
 from tests.filecoin.made_parameters import POREP, WINDOW
 from tests.filecoin.sealed import MINER, SECTOR, commit_output
 from tests.filecoin.simulated import SimulatedKey
-from tests.filecoin.test_public_inputs import record_document
+from tests.filecoin.test_seal_records import record_document
 from tests.filecoin.test_statement_files import post_document, seal_document, update_document
 
 Run = Callable[..., int]

@@ -120,7 +120,7 @@ def test_vanilla_proofs_that_do_not_fit(prover: Prover) -> None:
     with pytest.raises(MismatchError, match=r"proofs\[0\]\.comm_r"):
         prove_post(prover, statement, [changed])
     both = PoStSectorProof(7, proof.comm_r, proof.vanilla_proof * 2)
-    with pytest.raises(InputError, match=r"proofs\[0\]\.vanilla_proof\.sectors: must have 1"):
+    with pytest.raises(InputError, match=r"proofs\[0\]\.vanilla_proof: must have 1 entries, not 2"):
         prove_post(prover, statement, [both])
     vanilla = proof.vanilla_proof[0]
     other = SectorProof(vanilla.inclusion_proofs, NODE, vanilla.comm_r_last)

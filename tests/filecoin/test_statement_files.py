@@ -178,6 +178,10 @@ def test_other_documents() -> None:
 def test_cut_and_changed_files() -> None:
     """A cut file is refused with its name; so are changes of a vanilla proof's lengths."""
     chance = random.Random(1)
+    for output in (commit_to_json(commit_output()), commit_to_json(commit_output(), SECTOR)):
+        for length in chance.sample(range(len(output)), 10):
+            with pytest.raises(InputError, match=r"file\.json"):
+                parse_statement(output[:length].encode(), "file.json")
     for document in (post_document(), update_document()):
         data = json.dumps(document).encode()
         for length in chance.sample(range(len(data)), 60):

@@ -52,7 +52,7 @@ from quod.filecoin.sectors import BASE_ARITY, SECTORS, WINNING_CHALLENGES, Secto
 from quod.formats.source import Path, read_small
 from quod.formats.strict_json import JsonKind, json_type_of, parse_json
 from quod.frozen import frozen
-from quod.validation import plain_bytes, whole_number
+from quod.validation import instance, plain_bytes, whole_number
 
 _MAX_BYTES = 256 << 20
 _OUTPUT = JsonKind("an output of C1", _MAX_BYTES, max_values=1 << 26)
@@ -219,6 +219,14 @@ def parse_commit_bincode(data: bytes, name: str | None = None) -> CommitOutput:
     return output
 
 
+def check_commit_record(output: CommitOutput) -> None:
+    """Raise InputError unless an output of C1 has the shape and the canonical nodes of a file."""
+    instance("the output", output, CommitOutput, "read it with read_commit")
+    if output.registered_proof not in SEAL_PROOFS:
+        raise InputError("is not a registered seal proof", section="registered_proof")
+    _commit_output(output.registered_proof).check(output, Position(None))
+
+
 def commit_to_bincode(output: CommitOutput) -> bytes:
     """Return an output of C1 in bincode."""
     proof = output.registered_proof
@@ -307,6 +315,11 @@ def parse_post_sector(
     return proof
 
 
+def check_post_record(proof: PoStSectorProof, sector: SectorShape, challenges: int) -> None:
+    """Raise InputError unless a vanilla proof has the shape and the canonical nodes of a file."""
+    _post_sector(sector, challenges).check(proof, Position(None))
+
+
 def post_sector_to_bincode(proof: PoStSectorProof, sector: SectorShape) -> bytes:
     """Return the vanilla proof of a sector of a proof of spacetime in bincode."""
     challenges = len(proof.vanilla_proof[0].inclusion_proofs)
@@ -319,6 +332,11 @@ def parse_update_partition(
     """Parse the vanilla proof of a partition of an update, in bincode."""
     proof: UpdatePartitionProof = _parsed(_update_partition(sector), data, name)
     return proof
+
+
+def check_update_record(proof: UpdatePartitionProof, sector: SectorShape) -> None:
+    """Raise InputError unless a vanilla proof has the shape and the canonical nodes of a file."""
+    _update_partition(sector).check(proof, Position(None))
 
 
 def update_partition_to_bincode(proof: UpdatePartitionProof, sector: SectorShape) -> bytes:

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from typing import Any
+from typing import Any, cast
 
 from quod.errors import InputError
 from quod.field.moduli import BLS12_381_FR
@@ -19,6 +19,7 @@ from quod.filecoin.node_arrays import NodeArrays
 from quod.filecoin.sectors import NODE_BYTES
 from quod.formats.strict_json import json_type_of, shown
 from quod.frozen import field_names, frozen
+from quod.validation import shown_kind
 
 _P = BLS12_381_FR.value
 _TOP_BYTE = _P >> 248
@@ -126,6 +127,10 @@ class Schema(ABC):
     def unparse(self, value: Any) -> object:
         """Return the JSON value of a value."""
 
+    @abstractmethod
+    def check(self, value: object, position: Position) -> None:
+        """Raise InputError unless a value, such as a record, could have been read."""
+
 
 @frozen
 class Unsigned(Schema):
@@ -148,6 +153,9 @@ class Unsigned(Schema):
 
     def unparse(self, value: int) -> int:
         return value
+
+    def check(self, value: object, position: Position) -> None:
+        self.parse(value, position)
 
     def _checked(self, value: int, position: Position, offset: int | None) -> int:
         limit = 1 << 8 * self.size if self.limit is None else self.limit
@@ -182,6 +190,10 @@ class Digest(Schema):
     def unparse(self, value: bytes) -> list[int]:
         return list(value)
 
+    def check(self, value: object, position: Position) -> None:
+        if type(value) is not bytes or len(value) != NODE_BYTES:
+            raise position.error(f"must be {NODE_BYTES} bytes")
+
 
 @frozen
 class Node(Digest):
@@ -202,6 +214,10 @@ class Node(Digest):
 
     def parse(self, value: object, position: Position) -> bytes:
         return self._checked(super().parse(value, position), position, None)
+
+    def check(self, value: object, position: Position) -> None:
+        super().check(value, position)
+        self._checked(cast("bytes", value), position, None)
 
     def _checked(self, node: bytes, position: Position, offset: int | None) -> bytes:
         if node[-1] >= _TOP_BYTE and int.from_bytes(node, "little") >= _P:
@@ -240,6 +256,17 @@ class Items(Schema):
 
     def unparse(self, value: Sequence[Any]) -> list[object]:
         return [self.of.unparse(item) for item in value]
+
+    def check(self, value: object, position: Position) -> None:
+        if not isinstance(value, tuple):
+            raise position.error(f"must be a tuple, not {shown_kind(value)}")
+        self._check_count(len(value), position, None)
+        fields = position.fields
+        fields.append(0)
+        for index, item in enumerate(value):
+            fields[-1] = index
+            self.of.check(item, position)
+        fields.pop()
 
     def _check_count(self, count: int, position: Position, offset: int | None) -> None:
         if count != self.count:
@@ -284,6 +311,18 @@ class Struct(Schema):
         entries = {n: schema.unparse(getattr(value, n)) for n, schema in self.fields.items()}
         return entries | dict.fromkeys(self.nulls)
 
+    def check(self, value: object, position: Position) -> None:
+        fields = position.fields
+        fields.append("")
+        for name, schema in self.fields.items():
+            fields[-1] = name
+            try:
+                entry = getattr(value, name)
+            except AttributeError:
+                raise position.error(f"is missing: {shown_kind(value)} lacks it") from None
+            schema.check(entry, position)
+        fields.pop()
+
     def _record(self, values: Sequence[Any]) -> Any:
         if self._is_in_order:
             return self.kind(*values)
@@ -316,6 +355,9 @@ class Wrapper(Schema):
 
     def unparse(self, value: Any) -> dict[str, object]:
         return {self.field: self.of.unparse(value)}
+
+    def check(self, value: object, position: Position) -> None:
+        self.of.check(value, position)
 
 
 @frozen
@@ -352,3 +394,6 @@ class Variant(Schema):
 
     def unparse(self, value: Any) -> dict[str, object]:
         return {self.name: self.of.unparse(value)}
+
+    def check(self, value: object, position: Position) -> None:
+        self.of.check(value, position)

@@ -176,7 +176,11 @@ def _verify_records(
     if aggregates := len(chosen) - proofs:
         raise InputError(
             f"has {counted(aggregates, 'aggregate')} of non-interactive PoReps, which are not "
-            f"verified; the other {counted(proofs, 'proof')} are valid",
+            f"verified; {_valid(proofs, 'the other')}",
             path=name,
         )
-    show_valid(quiet=quiet, what=f"all {counted(proofs, 'proof')} are valid")
+    show_valid(quiet=quiet, what=_valid(proofs, "all"))
+
+
+def _valid(count: int, which: str) -> str:
+    return "the proof is valid" if count == 1 else f"{which} {count} proofs are valid"

@@ -12,6 +12,7 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError
 from quod.filecoin.challenges import porep_challenges
 from quod.filecoin.checks.paths import PathChecker
+from quod.filecoin.files import check_commit_record
 from quod.filecoin.graph import DRG_PARENTS, PARENTS, StackedGraph
 from quod.filecoin.labels import label, repeated_parents
 from quod.filecoin.nodes import encode, replica_id
@@ -34,6 +35,7 @@ def check_commit(
     Raises InputError with the field that is wrong, such as
     ``vanilla_proofs[0][1].replica_column_proofs.drg_parents[3].inclusion_proof``.
     """
+    check_commit_record(output)
     _check_statement(output, miner, sector_number)
     config = output.registered_proof.config()
     graph, checker = StackedGraph.of(config), PathChecker(config.sector, device)
@@ -56,17 +58,10 @@ def check_commit(
 
 
 def _check_statement(output: CommitOutput, miner: int | None, sector_number: int | None) -> None:
-    """Check the fields beside the vanilla proofs, and the numbers of partitions and challenges."""
-    config = output.registered_proof.config()
+    """Check the fields beside the vanilla proofs."""
     for name in ("comm_d", "comm_r", "seed"):
         if getattr(output, name) == bytes(NODE_BYTES):
             raise InputError("must not be zero", section=name)
-    counts = [len(proofs) for proofs in output.vanilla_proofs]
-    if counts != [config.sector.challenges] * config.partitions:
-        raise InputError(
-            f"must have {config.partitions} partitions of {config.sector.challenges} challenges",
-            section="vanilla_proofs",
-        )
     if miner is not None and sector_number is not None:
         check_replica_id(output, miner, sector_number)
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.device.protocol import AnyDevice
-from quod.errors import InputError
 from quod.filecoin.checks.paths import PathChecker
+from quod.filecoin.files import check_post_record
 from quod.filecoin.records import PoStSectorProof
 from quod.filecoin.sectors import SectorShape
+from quod.validation import in_order, whole_number
 
 
 def check_post_sector(
@@ -20,20 +21,14 @@ def check_post_sector(
     challenges: of `window_challenges` or `winning_challenges`; another randomness gives others.
     Raises InputError with the field that is wrong.
     """
-    if len(proof.vanilla_proof) != 1:
-        raise InputError(
-            f"must have 1 entry, not {len(proof.vanilla_proof)}", section="vanilla_proof.sectors"
-        )
+    leaves = [
+        whole_number(f"challenge {index}", leaf, 0, sector.nodes - 1)
+        for index, leaf in enumerate(in_order("the challenges", challenges))
+    ]
+    check_post_record(proof, sector, len(leaves))
     (vanilla_proof,) = proof.vanilla_proof
     field, checker = "vanilla_proof.sectors[0]", PathChecker(sector, device)
-    if len(vanilla_proof.inclusion_proofs) != len(challenges):
-        raise InputError(
-            f"must have {len(challenges)} entries, not {len(vanilla_proof.inclusion_proofs)}",
-            section=f"{field}.inclusion_proofs",
-        )
-    for index, (path, leaf) in enumerate(
-        zip(vanilla_proof.inclusion_proofs, challenges, strict=True)
-    ):
+    for index, (path, leaf) in enumerate(zip(vanilla_proof.inclusion_proofs, leaves, strict=True)):
         section = f"{field}.inclusion_proofs[{index}]"
         checker.add(section, path, leaf, vanilla_proof.comm_r_last, "comm_r_last")
     checker.check()

@@ -6,10 +6,11 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.filecoin.challenges import update_challenges
 from quod.filecoin.checks.paths import PathChecker, data_root
+from quod.filecoin.files import check_update_record
 from quod.filecoin.records import UpdatePartitionProof
 from quod.filecoin.sectors import SectorShape
 from quod.filecoin.trees import tree_d
-from quod.filecoin.updates import encode_update, phi, rho
+from quod.filecoin.updates import encode_update, partition_and_h, phi, rho
 
 
 def check_update_partition(
@@ -21,16 +22,13 @@ def check_update_partition(
 
     h: the number of high bits of a challenge that choose the factor of the data; by default the
         number that updates use.
-    Raises InputError with the field that is wrong.
+    Raises InputError with the field that is wrong, and for another h.
     """
     shape, checker = sector.update, PathChecker(sector, device)
     h = shape.default_h if h is None else h
     challenges = update_challenges(sector, comm_r_new, partition)
-    counts = (len(proof.challenge_proofs), len(proof.apex_leafs))
-    if counts != (shape.challenges, shape.apex_leaves):
-        raise InputError(
-            f"must have {shape.challenges} challenge proofs and {shape.apex_leaves} apex leaves"
-        )
+    partition_and_h(sector, partition, h)
+    check_update_record(proof, sector)
     first, randomness = proof.challenge_proofs[0], phi(comm_d_new, comm_r_old)
     roots = {"proof_r_old": first.proof_r_old.root, "proof_r_new": first.proof_r_new.root}
     for index, (paths, node) in enumerate(zip(proof.challenge_proofs, challenges, strict=True)):
