@@ -20,6 +20,7 @@ class QuodError(Exception):
 class InputError(QuodError):
     """A file or an argument is malformed.
 
+    message: the text without the location.
     path: the file, or None.
     section: the section of the file, or None.
     offset: the byte offset in the file, or None.
@@ -35,6 +36,7 @@ class InputError(QuodError):
         section: str | None = None,
         offset: int | None = None,
     ) -> None:
+        self.message = message
         self.path = None if path is None else os.fspath(path)
         self.section = section
         self.offset = offset

@@ -137,6 +137,16 @@ def exact_bytes(name: str, value: object, size: int | None = None) -> bytes:
     return value
 
 
+def bytes_of_hex(text: object, size: int | None = None) -> bytes | None:
+    """Return the bytes of text in hex, of the given length if any; None for any other value."""
+    if isinstance(text, str) and text.isalnum() and size in (None, len(text) / 2):
+        try:
+            return bytes.fromhex(text)
+        except ValueError:
+            pass
+    return None
+
+
 def check_function(name: str, value: object) -> None:
     """Raise InputError unless the value is callable and not a class."""
     if not callable(value) or isinstance(value, type):

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 from quod import filecoin
 from quod.filecoin import files, seal_records, sealing
 from quod.filecoin.challenges import leaf_challenge
+from quod.filecoin.checks.circuit_inputs import checked_post_inputs, checked_update_inputs
+from quod.filecoin.describe import describe_file
+from quod.filecoin.parameters import file_digest, make_parameters, read_verifying_key
+from quod.groth16 import VerifyingKey
 from quod.hash import neptune_hash
-from tests.boundaries.row import EXAMPLE, Row, row
+from tests.boundaries.row import EXAMPLE, FOLDER, Row, row
+from tests.filecoin.made_parameters import WINDOW as _WINDOW
+from tests.filecoin.simulated import SimulatedKey
 
 _NODE = bytes(32)
 
@@ -19,6 +26,8 @@ def rows() -> Iterator[tuple[str, Row]]:
     yield from _identifiers()
     yield from _challenges()
     yield from _sealing()
+    yield from _statements()
+    yield from _parameters()
 
 
 def _files() -> Iterator[tuple[str, Row]]:
@@ -30,12 +39,16 @@ def _files() -> Iterator[tuple[str, Row]]:
         filecoin.parse_post_sector, data=b"", sector=sector, challenges=10
     )  # fmt: skip
     yield "parse_update_partition", row(filecoin.parse_update_partition, data=b"", sector=sector)
+    yield "read_statement", row(filecoin.read_statement, path=EXAMPLE)
+    yield "parse_statement", row(filecoin.parse_statement, data=b"{}")
+    yield "describe_file", row(describe_file, path=EXAMPLE)
     yield "read_seal_records", row(filecoin.read_seal_records, path=EXAMPLE)
     yield "parse_seal_records", row(seal_records.parse_seal_records, data=b"{}")
 
 
 def _identifiers() -> Iterator[tuple[str, Row]]:
     yield "sector_shape", row(filecoin.sector_shape, size=2048)
+    yield "sector_named", row(filecoin.sector_named, name="2KiB")
     yield "seal_proof", row(filecoin.seal_proof, number=1)
     yield "post_proof", row(filecoin.post_proof, number=1)
     yield "porep_id", row(filecoin.porep_id, number=1, nonce=0)
@@ -95,3 +108,46 @@ def _sealing() -> Iterator[tuple[str, Row]]:
     yield "post_proof", row(sealed.post_proof, sector_number=1, challenges=[1])
     updated = sealing.update(sealed, bytes(2048))
     yield "partition_proof", row(updated.partition_proof, partition=0)
+
+
+def _statements() -> Iterator[tuple[str, Row]]:
+    config, sector = filecoin.seal_proof(5).config(), filecoin.sector_shape(2048)
+    node = bytes(31) + b"\1"
+    yield "SealStatement", row(
+        filecoin.SealStatement, config=config, replica_id=node, comm_d=node, comm_r=node, seed=node
+    )  # fmt: skip
+    yield "PoStSector", row(filecoin.PoStSector, sector_id=1, comm_r=node)
+    sectors = (filecoin.PoStSector(1, node),)
+    yield "PoStStatement", row(
+        filecoin.PoStStatement, proof=filecoin.post_proof(10), randomness=node, sectors=sectors
+    )  # fmt: skip
+    yield "UpdateStatement", row(
+        filecoin.UpdateStatement, sector=sector, comm_r_old=node, comm_d_new=node, comm_r_new=node,
+        h=1,
+    )  # fmt: skip
+    post = filecoin.PoStStatement(filecoin.post_proof(10), node, sectors)
+    for call in (post.public_inputs, post.partition_sectors):
+        yield call.__name__, row(call, partition=0)
+    yield "checked_post_inputs", row(checked_post_inputs, statement=post, proofs=[])
+    update = filecoin.UpdateStatement(sector, node, node, node)
+    yield "checked_update_inputs", row(checked_update_inputs, statement=update, proofs=[])
+    key = _verifying_key()
+    yield "verify_proof", row(filecoin.verify_proof, key=key, statement=post, proof=bytes(192))
+    yield "verify_proofs", row(filecoin.verify_proofs, key=key, claims=[])
+
+
+def _verifying_key() -> VerifyingKey:
+    path = Path(FOLDER.name) / "window.vk"
+    SimulatedKey(_WINDOW.public).write(path)
+    return read_verifying_key(_WINDOW, path, trusted=True)
+
+
+def _parameters() -> Iterator[tuple[str, Row]]:
+    yield "file_digest", row(file_digest, path=EXAMPLE)
+    yield "read_verifying_key", row(
+        read_verifying_key, parameters=_WINDOW, path=EXAMPLE, allow_insecure=True, trusted=True
+    )  # fmt: skip
+    yield "make_parameters", row(
+        make_parameters, {"seed": "huge", "folder": "text"}, parameters=_WINDOW, folder=EXAMPLE,
+        seed=1, replace=True,
+    )  # fmt: skip

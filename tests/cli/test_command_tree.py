@@ -28,8 +28,8 @@ def test_the_help_lists_every_command_in_its_order(
 @pytest.mark.parametrize(
     ("word", "hint"),
     [
-        ("prove", "'quod groth16 prove' or 'quod gkr prove'"),
-        ("prov", "'quod groth16 prove' or 'quod gkr prove'"),
+        ("prove", "'quod groth16 prove', 'quod gkr prove' or 'quod filecoin prove'"),
+        ("prov", "'quod groth16 prove', 'quod gkr prove' or 'quod filecoin prove'"),
         ("fullprove", "'quod groth16 fullprove'"),
         ("contribute", "'quod zkey contribute' or 'quod powersoftau contribute'"),
         ("solidityverifier", "'quod zkey export solidityverifier'"),

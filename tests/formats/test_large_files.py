@@ -18,6 +18,10 @@ import pytest
 from quod.cli import jobs
 from quod.errors import InputError, MismatchError
 from quod.field import NAMED
+from quod.filecoin.describe import describe_file
+from quod.filecoin.files import read_commit
+from quod.filecoin.seal_records import read_seal_records
+from quod.filecoin.statement_files import read_statement
 from quod.formats import (
     BellmanParameters,
     BellmanVerifyingKey,
@@ -92,6 +96,10 @@ READERS: dict[str, tuple[bytes, Reader]] = {
     "perceptron": (b"GGUF" + struct.pack("<IQQ", 3, 5, 1), Perceptron.open),
     "bellman parameters": (b"zkey", BellmanParameters.open),
     "bellman key": (b"zkey", BellmanVerifyingKey.open),
+    "output of c1": (bytes(4), read_commit),
+    "statement": (b"{", read_statement),
+    "seal records": (b"{", read_seal_records),
+    "inspect filecoin": (b'{"porep_config":', describe_file),
     "proof": (b"{", lambda path: read_proof(path, curve="bn254")),
     "inputs of a job": (b"{", jobs._inputs),
     "wasm": (b"\0asm", read_wasm),

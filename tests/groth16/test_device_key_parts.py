@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from quod.device import open_device
 from quod.device.protocol import AnyDevice
+from quod.errors import InputError, MismatchError
 from quod.field.array import from_integers, integers_to_words, words_to_integers
+from quod.formats.bellman import EncodedParameters, point_bytes, write_bellman_parameters
+from quod.formats.output import write_atomically
 from quod.groth16 import ProvingKey
+from quod.groth16.device_key.bases import KeyPoints
+from quod.groth16.device_key.bellman import open_bellman, parameters_content
 from quod.groth16.device_key.key import DeviceKey
 from quod.groth16.device_key.parts import PartsCircuit
+from quod.groth16.device_key.sums import ResidentSums
+from quod.groth16.encodings.bellman_key import points_of
 from quod.groth16.setup import make_key
 from quod.r1cs import Circuit, ConstraintSystem, Signal, trace
 
@@ -89,11 +98,13 @@ def test_sums_over_columns_are_those_of_the_matrices(device: AnyDevice) -> None:
         sums[0][wire] += row_values[traced.constraints + wire]
     weights = 2, 3, 5
     words = device.upload(from_integers(fr, weights))
+    wires_of_a = sorted({*range(traced.public + 1), *traced.matrices[0].column.tolist()})
     wires_of_b = sorted(set(traced.matrices[1].column.tolist()))
+    assert on_device.wires_of_a.tolist() == wires_of_a
     assert on_device.wires_of_b.tolist() == wires_of_b
     for name, wires, first in (
-        ("A", range(traced.wires), 0),
-        ("A", range(7, 20), 7),
+        ("A", wires_of_a, 0),
+        ("A", wires_of_a[7:20], 7),
         ("B1", wires_of_b[2:9], 2),
         ("C", range(traced.public + 4, traced.wires), 3),
         ("ic", range(traced.public + 1), 0),
@@ -114,7 +125,7 @@ def keys(request: pytest.FixtureRequest, gpu_device: AnyDevice) -> Iterator[Keys
     if gpu_device.kind == "webgpu":
         pytest.skip("keys of this size need a GPU whose kernels reach all memory")
     traced, monomial = circuit(), request.param
-    key = DeviceKey(PartsCircuit(traced, monomial=monomial), gpu_device, SEED)
+    key = DeviceKey.make(PartsCircuit(traced, monomial=monomial), gpu_device, SEED)
     yield key, ProvingKey(make_key(traced, SEED, monomial=monomial)), traced
     key.close()
 
@@ -123,9 +134,10 @@ def keys(request: pytest.FixtureRequest, gpu_device: AnyDevice) -> Iterator[Keys
 def test_the_key_is_that_of_the_setup(keys: Keys) -> None:
     key, expected, _ = keys
     assert key.digest == expected.digest
-    zkey, wires_of_b = expected.zkey, key.circuit.wires_of_b
+    zkey, wires_of_a = expected.zkey, key.circuit.wires_of_a
+    wires_of_b = key.circuit.wires_of_b
     for name, points in (
-        ("A", zkey.a), ("B1", zkey.b_g1[wires_of_b]), ("B2", zkey.b_g2[wires_of_b]),
+        ("A", zkey.a[wires_of_a]), ("B1", zkey.b_g1[wires_of_b]), ("B2", zkey.b_g2[wires_of_b]),
         ("C", zkey.c), ("H", zkey.quotient_points),
     ):  # fmt: skip
         downloaded = np.zeros(points.shape, np.uint32)
@@ -140,3 +152,62 @@ def test_proofs_are_those_of_the_key_in_memory(
     key, expected, traced = keys
     witness = traced.witness(inputs(traced))
     assert key.prove(witness, seed=9) == expected.prove(witness, seed=9)
+
+
+@pytest.mark.thorough
+def test_parameters_of_bellman_are_read_and_written(gpu_device: AnyDevice, tmp_path: Path) -> None:
+    if gpu_device.kind == "webgpu":
+        pytest.skip("keys of this size need a GPU whose kernels reach all memory")
+    traced, path, copy = circuit(), tmp_path / "key.params", tmp_path / "copy.params"
+    expected = make_key(traced, SEED, monomial=True)
+    write_bellman_parameters(path, points_of(expected))
+    on_device = PartsCircuit(traced, monomial=True)
+    key = open_bellman(path, on_device, gpu_device)
+    resident = key.resident
+    assert isinstance(resident, ResidentSums)
+    for name, points in (("A", expected.a[on_device.wires_of_a]), ("H", expected.quotient_points)):
+        downloaded = np.zeros(points.shape, np.uint32)
+        gpu_device.download(resident.bases[name], downloaded)
+        assert np.array_equal(downloaded, points), name
+    points = KeyPoints(dict(resident.bases), key.single, key.self_check_key.ic)
+    write_atomically(copy, parameters_content(gpu_device, on_device, points))
+    assert copy.read_bytes() == path.read_bytes()
+    key.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "point", "byte", "message"),
+    [
+        ("h", 3, 0, "point 3 has flags, or a coordinate that is not below q"),
+        ("a", 1, 95, "point 1 is not on the curve"),
+        ("b_g2", 2, 100, "point 2 is not on the curve"),
+    ],
+)
+@pytest.mark.thorough
+def test_bad_points_of_parameters_are_refused(
+    gpu_device: AnyDevice, tmp_path: Path, name: str, point: int, byte: int, message: str
+) -> None:
+    if gpu_device.kind == "webgpu":
+        pytest.skip("keys of this size need a GPU whose kernels reach all memory")
+    traced, path = circuit(), tmp_path / "key.params"
+    write_bellman_parameters(path, points_of(make_key(traced, SEED, monomial=True)))
+    place = EncodedParameters.open(path).places[name]
+    offset = place.offset + point * point_bytes(place.group) + byte
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 0xFF
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=message) as caught:
+        open_bellman(path, PartsCircuit(traced, monomial=True), gpu_device)
+    assert caught.value.offset == place.offset + point * point_bytes(place.group)
+    assert caught.value.section == place.section
+
+
+def test_parameters_of_another_circuit_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "key.params"
+    other = trace(lambda system: system.output("y", system.private("x") * 2), "bls12_381")
+    write_bellman_parameters(path, points_of(make_key(other, SEED, monomial=True)))
+    device = open_device("emulated")
+    with pytest.raises(MismatchError, match=r"there are \d+ points and a circuit of .* needs"):
+        open_bellman(path, PartsCircuit(circuit(), monomial=True), device)
+    with pytest.raises(InputError, match="need a monomial key"):
+        open_bellman(path, PartsCircuit(circuit()), device)

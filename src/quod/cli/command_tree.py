@@ -17,6 +17,9 @@ from quod.cli import (
     wtns,
 )
 from quod.cli.ceremony import powersoftau, solidity, zkey
+from quod.cli.filecoin import files as filecoin
+from quod.cli.filecoin import proving as filecoin_proving
+from quod.cli.filecoin import verifying as filecoin_verifying
 from quod.cli.groth16 import commands as groth16
 from quod.cli.groth16 import fullprove
 from quod.cli.kernel import commands as kernel
@@ -110,6 +113,19 @@ COMMANDS = Group(
                 "prove-output": sapling.prove_output,
                 "verify-output": sapling.verify_output,
                 "circuit": sapling.write_circuit,
+            },
+        ),
+        "filecoin": Group(
+            "Filecoin's proofs of replication, of spacetime and of updates.",
+            {
+                "prove": filecoin_proving.prove,
+                "prove-update": filecoin_proving.prove_update,
+                "prove-window-post": filecoin_proving.prove_window_post,
+                "prove-winning-post": filecoin_proving.prove_winning_post,
+                "verify": filecoin_verifying.verify,
+                "params": filecoin.params,
+                "inspect": filecoin.inspect,
+                "seal-test": filecoin.seal_test,
             },
         ),
         "serve": serve.serve,

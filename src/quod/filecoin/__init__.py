@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from quod.filecoin.proving import prove_post as prove_post
     from quod.filecoin.proving import prove_update as prove_update
     from quod.filecoin.proving import verify_proof as verify_proof
+    from quod.filecoin.proving import verify_proofs as verify_proofs
     from quod.filecoin.public_inputs import porep_inputs as porep_inputs
     from quod.filecoin.public_inputs import post_inputs as post_inputs
     from quod.filecoin.public_inputs import update_inputs as update_inputs
@@ -58,7 +59,11 @@ if TYPE_CHECKING:
     from quod.filecoin.seal_records import SealRecord as SealRecord
     from quod.filecoin.seal_records import read_seal_records as read_seal_records
     from quod.filecoin.sectors import SectorShape as SectorShape
+    from quod.filecoin.sectors import sector_named as sector_named
     from quod.filecoin.sectors import sector_shape as sector_shape
+    from quod.filecoin.statement_files import StatementFile as StatementFile
+    from quod.filecoin.statement_files import parse_statement as parse_statement
+    from quod.filecoin.statement_files import read_statement as read_statement
     from quod.filecoin.statements import PoStSector as PoStSector
     from quod.filecoin.statements import PoStStatement as PoStStatement
     from quod.filecoin.statements import SealStatement as SealStatement

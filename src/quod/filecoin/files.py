@@ -199,7 +199,7 @@ def parse_commit(data: bytes, name: str | None = None) -> CommitFile:
         return CommitFile(_commit_of(document, Position(name, arrays)))
     position = Position(name)
     with position.inside("Phase1Out"):
-        inner = _base64(document["Phase1Out"], position)
+        inner = base64_bytes(document["Phase1Out"], position)
         inner_document, position.arrays = _json(inner, name)
         output = _commit_of(inner_document, position)
     sector_number = _number(document, "SectorNum", position)
@@ -276,7 +276,8 @@ def _parsed_json(data: bytes, name: str | None) -> Any:
         raise InputError(f"has a number with too many digits ({error})", path=name) from None
 
 
-def _base64(value: object, position: Position) -> bytes:
+def base64_bytes(value: object, position: Position) -> bytes:
+    """Return the bytes of a JSON string in base64."""
     if isinstance(value, str):
         try:
             return base64.b64decode(value, validate=True)

@@ -5,30 +5,24 @@ A proof is the concatenation of its partitions' Groth16 proofs, of 192 bytes eac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Sequence
 
 from quod.device.discovery import DeviceChoice
 from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError, MismatchError, VerificationError
-from quod.filecoin.checks import check_commit, check_post_sector, check_update_partition
-from quod.filecoin.circuits.empty_sector_update import EmptySectorUpdateCircuit
-from quod.filecoin.circuits.fallback_post import FallbackPoStCircuit
-from quod.filecoin.circuits.private_inputs import (
-    CircuitInputs,
-    porep_private_inputs,
-    post_private_inputs,
-    update_private_inputs,
+from quod.filecoin.checks.circuit_inputs import (
+    checked_commit_inputs,
+    checked_post_inputs,
+    checked_update_inputs,
 )
+from quod.filecoin.circuits.private_inputs import CircuitInputs
 from quod.filecoin.parameters.files import AnyPath, open_proving_key
 from quod.filecoin.parameters.identifiers import ParameterSet
 from quod.filecoin.records import CommitOutput, PoStSectorProof, UpdatePartitionProof
-from quod.filecoin.registered_proofs import PoStKind
 from quod.filecoin.statements import PoStStatement, SealStatement, Statement, UpdateStatement
-from quod.filecoin.updates import partition_and_h
-from quod.groth16 import VerifyingKey, verify_batch
+from quod.groth16 import Verdict, VerifyingKey, verify_batch
 from quod.groth16.encodings.bellman import proof_to_bytes, proofs_from_bytes
-from quod.validation import exact_bytes, instance
+from quod.validation import exact_bytes, in_order, instance
 
 _CHECKS = "checks of vanilla proofs"
 
@@ -105,12 +99,8 @@ def prove_commit(
     statement = SealStatement.of_output(output)
     prover.check_parameters(statement)
     with or_null(timeline).stage(_CHECKS):
-        check_commit(output, miner=miner, sector_number=sector_number)
-    return prover.prove(
-        statement,
-        (porep_private_inputs(output, each) for each in range(statement.partitions)),
-        timeline,
-    )
+        inputs = checked_commit_inputs(output, miner=miner, sector_number=sector_number)
+    return prover.prove(statement, inputs, timeline)
 
 
 def prove_post(
@@ -126,15 +116,7 @@ def prove_post(
     instance("the statement", statement, PoStStatement, "give a PoStStatement")
     prover.check_parameters(statement)
     with or_null(timeline).stage(_CHECKS):
-        _check_post(statement, proofs)
-    winning = statement.proof.kind is PoStKind.WINNING
-    build = FallbackPoStCircuit.winning if winning else FallbackPoStCircuit.window
-    circuit = build(statement.proof.sector)
-    groups = [
-        [proofs[index] for index in statement.partition_sectors(partition)]
-        for partition in range(statement.partitions)
-    ]
-    inputs = (post_private_inputs(circuit, group) for group in groups)
+        inputs = checked_post_inputs(statement, proofs)
     return prover.prove(statement, inputs, timeline)
 
 
@@ -150,19 +132,8 @@ def prove_update(
     """
     instance("the statement", statement, UpdateStatement, "give an UpdateStatement")
     prover.check_parameters(statement)
-    commitments = statement.comm_r_old, statement.comm_d_new, statement.comm_r_new
-    sector, circuit = statement.sector, EmptySectorUpdateCircuit.of(statement.sector)
-    _check_count("proofs", len(proofs), statement.partitions)
     with or_null(timeline).stage(_CHECKS):
-        for partition, proof in enumerate(proofs):
-            with _inside(f"proofs[{partition}]"):
-                check_update_partition(proof, sector, partition, *commitments, h=statement.h)
-    inputs = (
-        update_private_inputs(
-            circuit, proof, partition_and_h(sector, partition, statement.h), *commitments
-        )
-        for partition, proof in enumerate(proofs)
-    )
+        inputs = checked_update_inputs(statement, proofs)
     return prover.prove(statement, inputs, timeline)
 
 
@@ -174,51 +145,48 @@ def verify_proof(key: VerifyingKey, statement: Statement, proof: bytes) -> bool:
     MismatchError for a key with another number of public inputs.
     """
     instance("the statement", statement, Statement, "give a statement")  # type: ignore[type-abstract]
-    proof = exact_bytes("the proof", proof, statement.proof_bytes)
-    if key.public != statement.parameters.public:
-        raise MismatchError(
-            f"the key has {key.public} public inputs; {statement.parameters.name} needs "
-            f"{statement.parameters.public}"
-        )
-    claims = []
-    for partition, decoded in enumerate(proofs_from_bytes(proof)):
-        if isinstance(decoded, InputError):
-            raise decoded
-        claims.append((key, statement.public_inputs(partition), decoded))
-    verdicts = verify_batch(claims)
-    for verdict in verdicts:
+    (verdict,) = verify_proofs(key, [(statement, proof)])
+    if verdict.error is not None:
+        raise verdict.error
+    return verdict.valid
+
+
+def verify_proofs(key: VerifyingKey, claims: Sequence[tuple[Statement, bytes]]) -> list[Verdict]:
+    """Verify proofs of statements as one batch; return the verdict of each.
+
+    The error of a malformed proof is in its verdict. Raises MismatchError for a key with another
+    number of public inputs than a statement, InputError for claims of other types.
+    """
+    errors: dict[int, InputError] = {}
+    indices, partition_claims = [], []
+    for index, claim in enumerate(in_order("the claims", claims)):
+        statement, proof = _claim_parts(index, claim)
+        if key.public != statement.parameters.public:
+            raise MismatchError(
+                f"the key has {key.public} public inputs; {statement.parameters.name} needs "
+                f"{statement.parameters.public}"
+            )
+        try:
+            decoded = proofs_from_bytes(exact_bytes("the proof", proof, statement.proof_bytes))
+        except InputError as error:
+            errors[index] = error
+            continue
+        for partition, partition_proof in enumerate(decoded):
+            if isinstance(partition_proof, InputError):
+                errors.setdefault(index, partition_proof)
+            else:
+                inputs = statement.public_inputs(partition)
+                partition_claims.append((key, inputs, partition_proof))
+                indices.append(index)
+    valid = [True] * len(claims)
+    for index, verdict in zip(indices, verify_batch(partition_claims), strict=True):
+        valid[index] &= verdict.valid
         if verdict.error is not None:
-            raise verdict.error
-    return all(verdicts)
+            errors.setdefault(index, verdict.error)
+    return [Verdict(each and i not in errors, errors.get(i)) for i, each in enumerate(valid)]
 
 
-def _check_post(statement: PoStStatement, proofs: Sequence[PoStSectorProof]) -> None:
-    """Check the vanilla proof of each sector of a statement."""
-    _check_count("proofs", len(proofs), len(statement.sectors))
-    for index, (proof, public) in enumerate(zip(proofs, statement.sectors, strict=True)):
-        for name in ("sector_id", "comm_r"):
-            if getattr(proof, name) != getattr(public, name):
-                raise MismatchError(
-                    "is not that of the statement", section=f"proofs[{index}].{name}"
-                )
-        with _inside(f"proofs[{index}]"):
-            _check_count("vanilla_proof.sectors", len(proof.vanilla_proof), 1)
-            check_post_sector(proof, statement.proof.sector, statement.challenges(index))
-
-
-def _check_count(name: str, count: int, expected: int) -> None:
-    if count != expected:
-        raise InputError(f"must have {expected} entries, not {count}", section=name)
-
-
-@contextmanager
-def _inside(field: str) -> Iterator[None]:
-    """Name a field in front of the field that an InputError names."""
-    try:
-        yield
-    except InputError as error:
-        if type(error) is not InputError or error.path is not None:
-            raise
-        section = field if error.section is None else f"{field}.{error.section}"
-        message = str(error).removeprefix(f"section {error.section}: ")
-        raise InputError(message, section=section) from None
+def _claim_parts(index: int, claim: object) -> tuple[Statement, bytes]:
+    if not isinstance(claim, tuple) or len(claim) != 2 or not isinstance(claim[0], Statement):
+        raise InputError(f"claim {index} must be a statement and a proof, in this order")
+    return claim[0], claim[1]

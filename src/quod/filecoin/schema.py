@@ -37,6 +37,13 @@ class Position:
         """Return an error that names the file, the field and the offset."""
         return InputError(message, path=self._name, section=self._field or None, offset=offset)
 
+    def relocated(self, error: InputError) -> InputError:
+        """Return an error that names the file, and the field in front of the error's field."""
+        field = ".".join(filter(None, (self._field, error.section)))
+        return InputError(
+            error.message, path=self._name, section=field or None, offset=error.offset
+        )
+
     @property
     def _field(self) -> str:
         names = (f"[{name}]" if isinstance(name, int) else f".{name}" for name in self.fields)

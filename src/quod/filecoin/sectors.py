@@ -9,6 +9,7 @@ from __future__ import annotations
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.validation import shown
+from quod.wording import alternatives
 
 NODE_BYTES = 32
 BASE_ARITY = 8
@@ -145,8 +146,15 @@ SECTORS = {
 def sector_shape(size: int) -> SectorShape:
     """Return the shape of a sector size in bytes; raises InputError for other sizes."""
     if type(size) is not int or size not in SECTORS:
-        *others, last = (shape.name for shape in SECTORS.values())
-        raise InputError(
-            f"the sector size must be {', '.join(others)} or {last}, not {shown(size)} bytes"
-        )
+        sizes = alternatives(shape.name for shape in SECTORS.values())
+        raise InputError(f"the sector size must be {sizes}, not {shown(size)} bytes")
     return SECTORS[size]
+
+
+def sector_named(name: str) -> SectorShape:
+    """Return the shape of a size such as 32GiB, in any case; raises InputError for other names."""
+    for shape in SECTORS.values():
+        if shape.name.lower() == str(name).lower():
+            return shape
+    sizes = alternatives(shape.name for shape in SECTORS.values())
+    raise InputError(f"the sector size must be {sizes}, not {shown(name)}")

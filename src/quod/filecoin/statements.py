@@ -19,7 +19,7 @@ from quod.filecoin.seal_records import PROOF_BYTES, SealRecord
 from quod.filecoin.sectors import NODE_BYTES, SectorShape
 from quod.filecoin.updates import partition_and_h
 from quod.frozen import frozen
-from quod.validation import exact_bytes, instance, whole_number
+from quod.validation import exact_bytes, in_order, instance, whole_number
 
 _MAX_SECTOR_NUMBER = (1 << 63) - 1
 
@@ -134,6 +134,8 @@ class PoStStatement(Statement):
     def __post_init__(self) -> None:
         instance("the proof", self.proof, PoStProof, "see post_proof")
         exact_bytes("the randomness", self.randomness, NODE_BYTES)
+        for index, sector in enumerate(in_order("the sectors", self.sectors)):
+            instance(f"sectors[{index}]", sector, PoStSector, "give numbers and commitments")
         if self.proof.kind is PoStKind.WINNING and len(self.sectors) != 1:
             raise InputError(f"must have one sector, not {len(self.sectors)}", section="sectors")
         if not self.sectors:

@@ -25,7 +25,7 @@ a point for errors.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import BinaryIO, Self
 
 import numpy as np
@@ -58,6 +58,11 @@ _OTHER_MAGICS = (b"zkey", b"r1cs", b"wtns", b"ptau")
 _SOURCE = "the file is damaged or forged, get it again from its source"
 
 
+def point_bytes(group: int) -> int:
+    """Return the bytes of a point in G1 (1) or G2 (2)."""
+    return 2 * group * _COORDINATE_BYTES
+
+
 @frozen
 class Place:
     """The location of an array of points in a file.
@@ -75,7 +80,7 @@ class Place:
 
     def error(self, index: int, message: str) -> InputError:
         """Return the error for point `index` of the array."""
-        offset = self.offset + 2 * self.group * _COORDINATE_BYTES * index
+        offset = self.offset + point_bytes(self.group) * index
         return InputError(f"{message}; {_SOURCE}", path=self.path, section=self.section,
                           offset=offset)  # fmt: skip
 
@@ -160,12 +165,33 @@ class BellmanParameters(_BellmanKey):
         return cls(name, parts.points, parts.places, circuit_hash, contributions, len(data))
 
 
+@frozen(eq=False)
+class EncodedParameters(_BellmanKey):
+    """Parameters whose lists stay as the file has them, for files that are larger than memory.
+
+    points: The points of the verifying key.
+    lists: The bytes of the points of each of the `LISTS`; neither flags nor coordinates are
+        checked.
+    size: The length of the file in bytes.
+    """
+
+    lists: Mapping[str, memoryview]
+    size: int
+
+    @classmethod
+    def parse(cls, data: memoryview, name: str) -> Self:
+        parts = _read_key(data, name)
+        _read_lists(parts, len(data), encoded=True)
+        return cls(name, parts.points, parts.places, parts.encoded, len(data))
+
+
 class _Parts:
     """A reader of the parts of a file, in order."""
 
     def __init__(self, data: memoryview, path: str) -> None:
         self._data, self._path, self.offset = data, path, 0
         self.points: dict[str, Words] = {}
+        self.encoded: dict[str, memoryview] = {}
         self.places: dict[str, Place] = {}
 
     def section(self, name: str) -> SectionReader:
@@ -179,16 +205,22 @@ class _Parts:
         self._points(section, name, 1, group)
         self.points[name] = self.points[name][0]
 
-    def list(self, name: str, group: int) -> None:
-        """Read a list: its count, then its points."""
+    def list(self, name: str, group: int, *, encoded: bool = False) -> int:
+        """Read a list: its count, which is returned, then its points."""
         section = self.section(name)
         count = _count(section, f"the count of {name}")
-        self._points(section, name, count, group)
+        self._points(section, name, count, group, encoded=encoded)
+        return count
 
-    def _points(self, section: SectionReader, name: str, count: int, group: int) -> None:
+    def _points(
+        self, section: SectionReader, name: str, count: int, group: int, *, encoded: bool = False
+    ) -> None:
         place = Place(self._path, section.label, section.offset, group)
-        data = section.take(count * 2 * group * _COORDINATE_BYTES, f"the list of {count} points")
-        self.points[name] = _coordinates(data, count, place)
+        data = section.take(count * point_bytes(group), f"the list of {count} points")
+        if encoded:
+            self.encoded[name] = data
+        else:
+            self.points[name] = _coordinates(data, count, place)
         self.places[name] = place
         self.offset = section.offset
 
@@ -243,14 +275,14 @@ def _read_key(data: memoryview, name: str) -> _Parts:
     return parts
 
 
-def _read_lists(parts: _Parts, size: int) -> tuple[bytes | None, int]:
+def _read_lists(parts: _Parts, size: int, *, encoded: bool = False) -> tuple[bytes | None, int]:
     """Read the lists of parameters; return the circuit hash and contributions of a transcript."""
-    for name, group in LISTS.items():
-        parts.list(name, group)
-    b = parts.points["b_g1"], parts.points["b_g2"]
-    if len(b[0]) != len(b[1]):
+    counts = {name: parts.list(name, group, encoded=encoded) for name, group in LISTS.items()}
+    if counts["b_g1"] != counts["b_g2"]:
         raise parts.places["b_g2"].error(
-            0, f"b has {len(b[0])} points in G1 and {len(b[1])} in G2; the counts must be equal"
+            0,
+            f"b has {counts['b_g1']} points in G1 and {counts['b_g2']} in G2; the counts must be "
+            "equal",
         )
     if parts.offset == size:
         return None, 0
@@ -305,6 +337,27 @@ def bellman_parameters_content(points: Mapping[str, Words]) -> Content:
     for name, group in LISTS.items():
         pieces += _list_pieces(points, name, group)
     return lambda file: _write(file, pieces)
+
+
+def encoded_parameters_content(
+    points: Mapping[str, Words], lists: Mapping[str, tuple[int, Iterator[bytes]]]
+) -> Content:
+    """Return the content of parameters whose lists are encoded already.
+
+    points: of the verifying key; see `write_bellman_key`.
+    lists: for each of the `LISTS`, the number of points and their bytes in pieces.
+    """
+    pieces = _key_pieces(points)
+
+    def write(file: BinaryIO) -> None:
+        _write(file, pieces)
+        for name in LISTS:
+            count, encoded = lists[name]
+            file.write(count.to_bytes(4, "big"))
+            for piece in encoded:
+                file.write(piece)
+
+    return write
 
 
 def _write(file: BinaryIO, pieces: list[bytes]) -> None:

@@ -125,11 +125,11 @@ def monomial_values(
     with k.if_(begin < 1 << log2):
         start = f.bounded(f.load(starts, lane, linear=True))
         with k.range(0, batch, carry=start) as loop:
-            f.store(out, _reversed(begin + loop.index, log2), loop.carried)
+            f.store(out, reversed_index(begin + loop.index, log2), loop.carried)
             loop.next(f.bounded(loop.carried * point))
 
 
-def _reversed(index: Value, bits: int) -> Value:
+def reversed_index(index: Value, bits: int) -> Value:
     """Reverse the lowest `bits` bits of a 32-bit index below 2**bits."""
     for size, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF)):
         index = ((index & mask) << size) | ((index >> size) & mask)

@@ -11,7 +11,7 @@ from quod.errors import InputError, naming_file
 from quod.formats.source import Path
 from quod.formats.strict_json import JsonKind, parse_json, read_json
 from quod.groth16.encodings.bellman import proof_from_bytes, proof_to_bytes
-from quod.validation import whole_number
+from quod.validation import bytes_of_hex, whole_number
 from quod.zcash.address import PaymentAddress
 from quod.zcash.note import Note, ephemeral_secret
 from quod.zcash.output import Output
@@ -110,9 +110,7 @@ def _parse(path: Path, kind: JsonKind) -> Any:
 
 
 def _hex(name: str, text: object) -> bytes:
-    if isinstance(text, str) and text.isalnum():
-        try:
-            return bytes.fromhex(text)
-        except ValueError:
-            pass
-    raise InputError(f"{name} must be text in hex")
+    value = bytes_of_hex(text)
+    if value is None:
+        raise InputError(f"{name} must be text in hex")
+    return value

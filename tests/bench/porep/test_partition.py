@@ -132,7 +132,7 @@ def key(gpu_device: AnyDevice) -> Iterator[DeviceKey]:
             patch.setattr(
                 bases, "FixedBase", lambda *arguments: next(classes, HostMultiples)(*arguments)
             )
-        partition_key = DeviceKey(SMALL, gpu_device, SEED)
+        partition_key = DeviceKey.make(SMALL, gpu_device, SEED)
     yield partition_key
     partition_key.close()
 
@@ -206,12 +206,12 @@ def test_invalid_witness_is_rejected(key: DeviceKey) -> None:
 def test_memory_error_names_the_sum() -> None:
     device = open_device("emulated", memory_budget=1 << 18)
     with pytest.raises(DeviceError, match=r"takes .* of emulated.*bases A \d.*smaller domain"):
-        DeviceKey(SMALL, device, SEED)
+        DeviceKey.make(SMALL, device, SEED)
 
 
 def test_partition_key_rejects_host_memory_devices() -> None:
     with pytest.raises(InputError, match="computes in host memory"):
-        DeviceKey(SMALL, "cpu", SEED)
+        DeviceKey.make(SMALL, "cpu", SEED)
     assert group_of(SMALL, 2) is GROUPS["bn254.g2"]
 
 
@@ -249,7 +249,7 @@ def test_streamed_bases_give_the_same_proof(
     mode: Mode,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(bases, "FixedBase", HostMultiples)
-    key = DeviceKey(SMALL, open_device("emulated"), SEED, share=0.9, block=24)
+    key = DeviceKey.make(SMALL, open_device("emulated"), SEED, share=0.9, block=24)
     resident = key.resident
     assert isinstance(resident, StreamedKey)
     streamed = [block for block in resident.blocks if block.host is not None]
@@ -279,4 +279,4 @@ def test_streamed_bases_give_the_same_proof(
 
 def test_share_too_small_for_resident_bases_is_rejected() -> None:
     with pytest.raises(DeviceError, match=r"40% of the .* cannot hold the bases of B and 3"):
-        DeviceKey(SMALL, open_device("emulated"), SEED, share=0.4, block=24)
+        DeviceKey.make(SMALL, open_device("emulated"), SEED, share=0.4, block=24)

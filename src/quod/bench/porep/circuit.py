@@ -199,6 +199,11 @@ class PartitionCircuit:
         return WIRES_BEFORE_BLOCKS + self.blocks * self.width
 
     @property
+    def wires_of_a(self) -> NDArray[np.uint32]:
+        """The wires that A may contain."""
+        return np.arange(self.used_in_a, dtype=np.uint32)
+
+    @property
     def wires_of_b(self) -> NDArray[np.uint32]:
         """The wires that B may contain: every third one."""
         count = self.blocks * self.width // B_STRIDE

@@ -58,7 +58,7 @@ def cases(
             key = ProvingKey(make_key(circuit, KEY_SEED, device=opened_device), opened_device)
         witnesses = [circuit.witness(seed=seed) for seed in (1, 2)]
     else:
-        key = DeviceKey(circuit, opened_device, KEY_SEED, timeline, pinned=not pageable)
+        key = DeviceKey.make(circuit, opened_device, KEY_SEED, timeline, pinned=not pageable)
         note(_memory_text(key.memory), quiet=quiet)
         with timeline.stage("witnesses"):
             witnesses = [

@@ -53,7 +53,7 @@ def cases(
     }  # fmt: skip
     for name in (*get_args(Mode), "resident"):
         resident = name == "resident"
-        key = DeviceKey(
+        key = DeviceKey.make(
             circuit, opened_device, KEY_SEED, pinned=True, share=None if resident else share,
             mode="deferred" if resident else name, block=min(BLOCK, 1 << log2_domain - 3),
         )  # fmt: skip

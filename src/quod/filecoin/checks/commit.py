@@ -67,11 +67,17 @@ def _check_statement(output: CommitOutput, miner: int | None, sector_number: int
             f"must have {config.partitions} partitions of {config.sector.challenges} challenges",
             section="vanilla_proofs",
         )
-    if miner is None or sector_number is None:
-        return
-    prover = prover_id(miner)
-    ticket, comm_d = output.ticket, output.comm_d
-    if replica_id(prover, sector_number, ticket, comm_d, config.porep_id) != output.replica_id:
+    if miner is not None and sector_number is not None:
+        check_replica_id(output, miner, sector_number)
+
+
+def check_replica_id(output: CommitOutput, miner: int, sector_number: int) -> None:
+    """Raise MismatchError unless an output of C1 is of a sector of a miner."""
+    identity = replica_id(
+        prover_id(miner), sector_number, output.ticket, output.comm_d,
+        output.registered_proof.config().porep_id,
+    )  # fmt: skip
+    if identity != output.replica_id:
         raise MismatchError(
             f"is not that of miner {miner} and sector {sector_number} with this ticket, comm_d and "
             "registered proof",

@@ -143,6 +143,9 @@ _NAMES = {
     for digest in digests
 }
 
+NETWORK_SETS = tuple(ParameterSet(kind, sector_shape(size)) for kind, size in _SETS)
+"""All parameter sets of the network."""
+
 
 def network_digests(parameters: ParameterSet) -> tuple[str, ...]:
     """Return the digests of the .params and the .vk file; none if the network has no such set."""

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import hashlib
 import os
+from enum import Enum
 from pathlib import Path
 
-from quod.device.discovery import DeviceChoice
+from quod.device.cache.cache import CompileCache, key_of
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.runtime.background import Background
 from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError, MismatchError
 from quod.filecoin.parameters.digests import DIGEST_BYTES, network_digests, network_set
-from quod.filecoin.parameters.identifiers import ParameterSet
+from quod.filecoin.parameters.identifiers import ParameterSet, ProofKind
 from quod.formats.bellman import BellmanVerifyingKey
-from quod.formats.source import map_file
+from quod.formats.source import FileIdentity, FileView, map_file, opened_file
+from quod.frozen import fields_of
+from quod.groth16.device_key.bellman import open_bellman
+from quod.groth16.device_key.key import DeviceKey
+from quod.groth16.device_key.parts import PartsCircuit
 from quod.groth16.encodings.bellman import read_verifying_key as read_bellman_key
 from quod.groth16.encodings.bellman import weakness_in
 from quod.groth16.keys import ProvingKey
@@ -22,6 +29,12 @@ from quod.validation import file_path, flag, instance
 
 FOLDER_VARIABLE = "FIL_PROOFS_PARAMETER_CACHE"
 DEFAULT_FOLDER = "/var/tmp/filecoin-proof-parameters"
+
+# Behind alpha_g1, beta_g1, beta_g2, gamma_g2, delta_g1 and delta_g2.
+_COUNT_OFFSET = 864
+
+# About twice the share in the circuits of 32 GiB, and more than in small ones.
+_FULL_SHARE = 0.05
 
 AnyPath = str | os.PathLike[str]
 
@@ -33,42 +46,102 @@ def default_folder() -> Path:
 
 def file_digest(path: AnyPath) -> str:
     """Return the digest of parameters.json: the first 16 bytes of BLAKE2b-512, in hex."""
-    return hashlib.blake2b(map_file(path)).hexdigest()[: 2 * DIGEST_BYTES]
+    return digest_of(map_file(path))
+
+
+def _remembered_digest(file: Path) -> str:
+    """Return the digest of a file; that of an unchanged file is remembered in the user's cache.
+
+    The cache is trusted anyway, as it has machine code.
+    """
+    identity = FileIdentity.of(str(file), file.stat())
+    cache = CompileCache()
+    key = key_of("digest of parameters", *[str(value) for value in fields_of(identity).values()])
+    remembered = cache.get(key)
+    if remembered is not None:
+        return remembered.decode()
+    digest = file_digest(file)
+    identity.check()
+    cache.put(key, digest.encode())
+    return digest
+
+
+def digest_of(data: memoryview) -> str:
+    """Return the digest of a file's bytes."""
+    return hashlib.blake2b(data).hexdigest()[: 2 * DIGEST_BYTES]
 
 
 def open_proving_key(
     parameters: ParameterSet, circuit: Circuit, path: AnyPath | None = None,
     device: DeviceChoice = "cpu", timeline: Timeline | None = None, *, checked: bool = True,
-) -> ProvingKey:  # fmt: skip
+) -> ProvingKey | DeviceKey:  # fmt: skip
     """Open the proving key of a set, with its traced circuit.
 
     path: a file, or a folder with upstream's file names; default: `default_folder`.
     checked: whether all points of a test key are checked. Those of the network's file, which its
         digest identifies, are not checked again.
-    A test key proves, and is `insecure`. Raises InputError for a file that is neither, and the
-    errors of `ProvingKey.from_bellman`.
+    On CUDA the key is in the GPU's memory alone, whatever its size, and its digest is computed
+    while it is read. The digest of the network's file is remembered in the user's cache until the
+    file changes.
+    A test key proves, and is `insecure`. Raises InputError for a file that is neither, the errors
+    of `ProvingKey.from_bellman`, and DeviceError for too little memory.
     """
-    timeline = or_null(timeline)
+    timeline, target = or_null(timeline), resolve_device(device)
     file = parameter_file(parameters, path, ("params",))
-    with timeline.stage("digest of parameters"):
-        checked = not _is_of_network(parameters, file) and flag("checked", checked)
-    return ProvingKey.from_bellman(
-        file, circuit, device, timeline, checked=checked, allow_insecure=True
-    )
+    is_checked = flag("checked", checked)
+    if target.host_memory or target.kind == "webgpu":
+        with timeline.stage("digest of parameters"):
+            is_checked &= not _is_of_network(parameters, file, _remembered_digest(file))
+        return ProvingKey.from_bellman(
+            file, circuit, target, timeline, checked=is_checked, allow_insecure=True
+        )
+    is_test_key = weakness_in(BellmanVerifyingKey.open_start(file)) is not None
+    large = device_circuit(parameters, circuit)
+    if is_test_key:
+        return open_bellman(file, large, target, timeline, checked=is_checked)
+    background = Background("quod-digest", 1)
+    try:
+        origin = background.begin(
+            lambda: _is_of_network(parameters, file, _remembered_digest(file))
+        )
+        key = open_bellman(file, large, target, timeline, checked=False)
+        try:
+            with timeline.stage("digest of parameters"):
+                origin.result()
+        except BaseException:
+            key.close()
+            raise
+        return key
+    finally:
+        background.close()
+
+
+def device_circuit(parameters: ParameterSet, circuit: Circuit) -> PartsCircuit:
+    """Return the circuit of a set for keys in a GPU's memory.
+
+    Nearly all values of PoRep and of SnapDeals are bits of SHA-256, those of PoSt are elements.
+    """
+    is_binary = parameters.kind in (ProofKind.POREP, ProofKind.UPDATE)
+    return PartsCircuit(circuit, monomial=True, full_share=_FULL_SHARE if is_binary else 1.0)
 
 
 def read_verifying_key(
     parameters: ParameterSet, path: AnyPath | None = None, device: DeviceChoice = "cpu", *,
-    allow_insecure: bool = False,
+    allow_insecure: bool = False, trusted: bool = False,
 ) -> VerifyingKey:  # fmt: skip
     """Read the verifying key of a set, from a .vk file or from parameters.
 
     path: a file, or a folder with upstream's file names; default: `default_folder`.
-    Raises InputError for a file that is neither the network's nor a test key, MismatchError for
-    another number of public inputs, InsecureKeyError for a test key unless `allow_insecure`.
+    trusted: whether to accept a key of another network, which nothing identifies.
+    Raises InputError for a file that is neither the network's nor a test key, unless `trusted`,
+    MismatchError for a file of another set and for another number of public inputs,
+    InsecureKeyError for a test key unless `allow_insecure`.
     """
     file = parameter_file(parameters, path, ("vk", "params"))
-    _is_of_network(parameters, file)
+    if flag("trusted", trusted):
+        origin_of(parameters, file)
+    else:
+        _is_of_network(parameters, file, file_digest(file))
     key = read_bellman_key(file, device=device, allow_insecure=allow_insecure)
     if key.public != parameters.public:
         raise MismatchError(
@@ -100,17 +173,56 @@ def parameter_file(
     )
 
 
-def _is_of_network(parameters: ParameterSet, file: Path) -> bool:
-    """Return true for a file of the network, false for a test key; raise InputError otherwise."""
-    digest = file_digest(file)
+def check_public_count(parameters: ParameterSet, file: Path) -> None:
+    """Raise unless a file has as many public inputs as its set: a check of a few bytes.
+
+    Raises InputError for a file that is too short, MismatchError for another count.
+    """
+    with opened_file(file) as (opened, status):
+        count = bytes(
+            FileView(str(file), opened, status.st_size)[_COUNT_OFFSET : _COUNT_OFFSET + 4]
+        )
+    if len(count) < 4:
+        raise InputError("is cut off before its points", path=str(file), offset=status.st_size)
+    public = int.from_bytes(count, "big") - 1
+    if public != parameters.public:
+        raise MismatchError(
+            f"has {public} public inputs; {parameters.name} needs {parameters.public}",
+            path=str(file),
+        )
+
+
+class Origin(Enum):
+    """The origin of a parameter file: the network's ceremony, `make_parameters`, or neither."""
+
+    NETWORK = "network"
+    TEST = "test key"
+    OTHER = "unknown"
+
+
+def origin_of(parameters: ParameterSet, file: Path, digest: str | None = None) -> Origin:
+    """Return the origin of a file of a set.
+
+    digest: that of `file_digest`, if it has been computed.
+    Raises MismatchError for the network's file of another set, InputError for a file without a key.
+    """
+    digest = file_digest(file) if digest is None else digest
     if digest in network_digests(parameters):
-        return True
+        return Origin.NETWORK
     if (other := network_set(digest)) is not None:
         raise MismatchError(f"is a file of {other}, not of {parameters.name}", path=str(file))
-    if weakness_in(BellmanVerifyingKey.open_start(file)) is None:
+    return (
+        Origin.OTHER if weakness_in(BellmanVerifyingKey.open_start(file)) is None else Origin.TEST
+    )
+
+
+def _is_of_network(parameters: ParameterSet, file: Path, digest: str) -> bool:
+    """Return true for a file of the network, false for a test key; raise InputError otherwise."""
+    origin = origin_of(parameters, file, digest)
+    if origin is Origin.OTHER:
         raise InputError(
             f"has the digest {digest}, which is not that of the network's {parameters.name}, and "
             "is not marked as a test key; get the file again from its source",
             path=str(file),
         )
-    return False
+    return origin is Origin.NETWORK

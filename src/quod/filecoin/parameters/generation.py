@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from quod.device.discovery import DeviceChoice
+from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.runtime.timeline import Timeline, or_null
 from quod.field.array import check_seed
-from quod.filecoin.parameters.files import AnyPath, default_folder
+from quod.filecoin.parameters.files import AnyPath, default_folder, device_circuit
 from quod.filecoin.parameters.identifiers import ParameterSet
 from quod.formats.bellman import bellman_key_content, bellman_parameters_content
-from quod.formats.output import write_all_atomically
+from quod.formats.output import Content, write_all_atomically
+from quod.groth16.device_key.bases import make_points
+from quod.groth16.device_key.bellman import parameters_content, verifying_points
+from quod.groth16.device_key.key import device_for
 from quod.groth16.encodings.bellman_key import points_of
 from quod.groth16.setup import make_key
 from quod.validation import file_path, flag, instance
@@ -27,6 +30,7 @@ def make_parameters(
     seed: the secret of the key, at least 0: anyone who knows it can forge proofs. Equal seeds make
         equal files.
     replace: whether to replace existing files, which may be the network's.
+    On CUDA the key is made in the GPU's memory, and written from there.
     The verifying key's gamma marks a test key, which Quod refuses unless `allow_insecure`. Raises
     InputError for a circuit that is too large (`ParameterSet.check_traced`), and OutputError.
     """
@@ -40,14 +44,25 @@ def make_parameters(
     ]
     with timeline.stage("circuit"):
         circuit = parameters.circuit()
-    key = make_key(circuit, seed, device=device, timeline=timeline, monomial=True)
-    points = points_of(key)
+    on_device = resolve_device(device)
+    contents: tuple[Content, Content]
+    if on_device.host_memory or on_device.kind == "webgpu":
+        key = make_key(circuit, seed, device=on_device, timeline=timeline, monomial=True)
+        host_points = points_of(key)
+        contents = bellman_parameters_content(host_points), bellman_key_content(host_points)
+    else:
+        large = device_circuit(parameters, circuit)
+        points = make_points(device_for(large, on_device), large, seed, timeline)
+        contents = (
+            parameters_content(on_device, large, points),
+            bellman_key_content(verifying_points(points)),
+        )
     metadata = json.dumps({"sector_size": parameters.sector.size}, separators=(",", ":"))
     with timeline.stage("write parameters"):
         write_all_atomically(
             {
-                params: bellman_parameters_content(points),
-                vk: bellman_key_content(points),
+                params: contents[0],
+                vk: contents[1],
                 meta: metadata.encode(),
             },
             exclusive=[] if replace else paths,

@@ -139,6 +139,15 @@ def post_sector_proof(
     return PoStSectorProof(number, comm_r(comm_c, tree_r_last.root), (sector,))
 
 
+def check_sealable(shape: SectorShape) -> None:
+    """Raise InputError for a sector that is too large for `seal`."""
+    if shape.size > MAX_SECTOR.size:
+        raise InputError(
+            f"sectors of up to {MAX_SECTOR.name} are sealed whole, not of {shape.name}; "
+            "sparse_commit makes outputs of C1 of all sizes"
+        )
+
+
 def seal(
     proof: SealProof, data: bytes, *, miner: int, sector_number: int, ticket: bytes,
     device: AnyDevice | None = None,
@@ -151,11 +160,7 @@ def seal(
     Raises InputError for a larger sector, and for data of another size.
     """
     shape = instance("the registered proof", proof, SealProof, "see seal_proof").sector
-    if shape.size > MAX_SECTOR.size:
-        raise InputError(
-            f"sectors of up to {MAX_SECTOR.name} are sealed whole, not of {shape.name}; "
-            "sparse_commit makes outputs of C1 of all sizes"
-        )
+    check_sealable(shape)
     tree = tree_d(exact_bytes("the data", data, shape.size))
     check_canonical(BLS12_381_FR, tree.levels[0])
     config, hasher = proof.config(), NodeHasher(device)

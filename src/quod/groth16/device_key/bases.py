@@ -29,7 +29,7 @@ _CHUNK = 1 << 22
 def counts(circuit: DeviceCircuit) -> dict[str, tuple[int, int]]:
     """Return the group degree and the number of bases of each MSM."""
     return {
-        "A": (1, circuit.used_in_a),
+        "A": (1, len(circuit.wires_of_a)),
         "B1": (1, len(circuit.wires_of_b)),
         "C": (1, circuit.wires - circuit.public - 1),
         # The last of bellman's points h is never used.

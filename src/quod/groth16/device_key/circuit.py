@@ -54,12 +54,12 @@ class DeviceCircuit(Protocol):
 
     @property
     def monomial(self) -> bool:
-        """Whether the key has bellman's root of unity and monomials as points h; see `Zkey`."""
+        """True if the key has bellman's root of unity and monomials as points h; see `Zkey`."""
         ...
 
     @property
-    def used_in_a(self) -> int:
-        """The number of wires, from the constant on, after which no wire has an entry in A."""
+    def wires_of_a(self) -> NDArray[np.uint32]:
+        """The wires with an entry in A, in ascending order; all public ones have one."""
         ...
 
     @property

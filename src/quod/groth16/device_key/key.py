@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from typing import Self
 
 from quod.curve.array import Point, from_points
 from quod.device.discovery import DeviceChoice, resolve_device
@@ -17,13 +18,14 @@ from quod.formats import Witness
 from quod.frozen import frozen
 from quod.groth16 import proof_stream as many
 from quod.groth16 import prover
-from quod.groth16.device_key.bases import group_of, make_points
+from quod.groth16.device_key.bases import KeyPoints, group_of, make_points
 from quod.groth16.device_key.circuit import DeviceCircuit
 from quod.groth16.device_key.memory import KeyMemory
 from quod.groth16.device_key.streamed import BLOCK, Mode, StreamedKey, room_for_blocks
 from quod.groth16.device_key.sums import ResidentSums
 from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey
+from quod.groth16.soundness import weakness
 from quod.groth16.verifier import VerifyingKey
 
 
@@ -39,48 +41,41 @@ class _Source:
         """Do nothing: there is no file that could change."""
 
 
-class DeviceKey:
-    """An INSECURE key for measurements: with `seed` anyone can forge proofs for it.
+def device_for(circuit: DeviceCircuit, device: DeviceChoice) -> AnyDevice:
+    """Return a device whose memory has room for a key and its proofs.
 
-    It equals the key that `quod.groth16.setup.make_key` makes of the circuit and seed, but never
-    exists on the host. Proofs are made as by `ProvingKey`, and verified before they are returned.
+    Raises InputError for a device that computes in host memory, and DeviceError with the parts if
+    there is too little memory.
+    """
+    target = resolve_device(device)
+    if target.host_memory:
+        raise InputError(
+            f"{target.name} computes in host memory: create the key with make_key instead"
+        )
+    KeyMemory(target, circuit).check()
+    return target
+
+
+class DeviceKey:
+    """A proving key in a device's memory, of a circuit that the device holds; see `ProvingKey`.
+
     pinned: witnesses are in page-locked memory (`device.pinned`); otherwise they are copied there.
     share: the share of the bases' bytes that stays on the device; blocks of the others are streamed
         as `mode` says (see `StreamedKey`).
-    Raises DeviceError with the parts if the device has too little memory, InputError for a device
-    that computes in host memory.
     """
 
     def __init__(
-        self,
-        circuit: DeviceCircuit,
-        device: DeviceChoice,
-        seed: int = 1,
-        timeline: Timeline | None = None,
-        *,
-        pinned: bool = False,
-        share: float | None = None,
-        mode: Mode = "deferred",
-        block: int = BLOCK,
-    ) -> None:
-        timeline = or_null(timeline)
-        check_seed(seed)
-        self.device = resolve_device(device)
-        if self.device.host_memory:
-            raise InputError(
-                f"{self.device.name} computes in host memory: create the key with make_key instead"
-            )
-        self.memory = KeyMemory(self.device, circuit)
-        self.memory.check()
-        if share is not None:
-            room_for_blocks(circuit, share, block)
-        self.circuit, self.curve = circuit, circuit.curve
-        self.zkey = _Source(f"the test key of {circuit.path}", circuit.public, circuit.fr)
+        self, circuit: DeviceCircuit, device: AnyDevice, points: KeyPoints, path: str,
+        timeline: Timeline, *, pinned: bool = False, share: float | None = None,
+        mode: Mode = "deferred", block: int = BLOCK,
+    ) -> None:  # fmt: skip
+        """Prepare proofs with points that are in the device's memory; `path` names the key."""
+        self.device, self.circuit, self.curve = device, circuit, circuit.curve
+        self.memory = KeyMemory(device, circuit)
+        self.zkey = _Source(path, circuit.public, circuit.fr)
         self.variables, self.public = circuit.wires, circuit.public
         self.groups = group_of(circuit, 1), group_of(circuit, 2)
-        with timeline.stage("bases"):
-            points = make_points(self.device, circuit, seed, timeline)
-        self._single = points.single
+        self.single = points.single
         self.alpha_g1, self.beta_g1, self.delta_g1 = self._points("alpha_g1", "beta_g1", "delta_g1")
         self.beta_g2, self.delta_g2 = self._points("beta_g2", "delta_g2")
         self.digest = self._digest(points.ic)
@@ -88,23 +83,48 @@ class DeviceKey:
         self.self_check_key = VerifyingKey(
             self.curve, alpha_g1=self.alpha_g1, beta_g2=self.beta_g2,
             gamma_g2=points.single["gamma_g2"], delta_g2=self.delta_g2, ic=points.ic,
-            device=self.host, path=self.zkey.path, allow_insecure=True,
+            device=self.host, path=path, allow_insecure=True,
         )  # fmt: skip
         self.checks = Background("quod-check", 1)
         self.resident: ResidentKey
         if share is None:
             self.resident = ResidentSums(
-                self.device,
-                circuit,
-                points.bases,
-                self.memory,
-                timeline,
-                pinned=pinned,
+                device, circuit, points.bases, self.memory, timeline, pinned=pinned
             )
         else:
             self.resident = StreamedKey(
-                self.device, circuit, points.bases, timeline, share=share, mode=mode, block=block
+                device, circuit, points.bases, timeline, share=share, mode=mode, block=block
             )
+
+    @classmethod
+    def make(
+        cls, circuit: DeviceCircuit, device: DeviceChoice, seed: int = 1,
+        timeline: Timeline | None = None, *, pinned: bool = False, share: float | None = None,
+        mode: Mode = "deferred", block: int = BLOCK,
+    ) -> Self:  # fmt: skip
+        """Make an INSECURE key: anyone who knows `seed` can forge proofs for it.
+
+        It equals the key that `quod.groth16.setup.make_key` makes of the circuit and seed, but
+        never exists on the host. Raises DeviceError with the parts if the device has too little
+        memory, InputError for a device that computes in host memory.
+        """
+        timeline, target = or_null(timeline), device_for(circuit, device)
+        check_seed(seed)
+        if share is not None:
+            room_for_blocks(circuit, share, block)
+        with timeline.stage("bases"):
+            points = make_points(target, circuit, seed, timeline)
+        return cls(
+            circuit, target, points, f"the test key of {circuit.path}", timeline,
+            pinned=pinned, share=share, mode=mode, block=block,
+        )  # fmt: skip
+
+    @property
+    def insecure(self) -> bool:
+        """True if anyone can forge proofs for the key; see `ProvingKey.insecure`."""
+        key = self.self_check_key
+        points = key.alpha_g1, key.beta_g2, key.gamma_g2, key.delta_g2
+        return weakness(self.curve, *points) is not None
 
     @property
     def peak_bytes(self) -> int:
@@ -112,14 +132,14 @@ class DeviceKey:
         return 0
 
     def _points(self, *names: str) -> tuple[Point, ...]:
-        return tuple(self._single[name] for name in names)
+        return tuple(self.single[name] for name in names)
 
     def _digest(self, ic: list[Point]) -> bytes:
         """Compute the digest as `ProvingKey.digest` does."""
         hasher = hashlib.blake2b(self.curve.encode())
         for name in ("alpha_g1", "beta_g1", "beta_g2", "gamma_g2", "delta_g1", "delta_g2"):
             group = self.groups[name.endswith("g2")]
-            hasher.update(from_points(group, [self._single[name]]).data)
+            hasher.update(from_points(group, [self.single[name]]).data)
         hasher.update(from_points(self.groups[0], ic).data)
         return hasher.digest()
 

@@ -56,10 +56,12 @@ class PartsCircuit:
         """See `DeviceCircuit`."""
         return (self.constraints + self.public).bit_length()
 
-    @property
-    def used_in_a(self) -> int:
-        """See `DeviceCircuit`; wires without an entry have a base at infinity."""
-        return self.wires
+    @cached_property
+    def wires_of_a(self) -> NDArray[np.uint32]:
+        """See `DeviceCircuit`."""
+        mask = self.parts.used_wires(0)
+        mask[: self.public + 1] = True
+        return np.flatnonzero(mask).astype(np.uint32)
 
     @cached_property
     def wires_of_b(self) -> NDArray[np.uint32]:
@@ -137,14 +139,14 @@ def _coefficients(device: AnyDevice, fr: Modulus, parts: Parts) -> Buffer:
     return device.upload(from_integers(fr, [value * fr.montgomery_radix for value in integers]))
 
 
-def _public_rows(circuit: PartsCircuit, one: int) -> Part:
+def _public_rows(circuit: PartsCircuit, unit: int) -> Part:
     """Return the rows of A for the constant and the public wires, as a part with one copy.
 
-    one: the number of the coefficient 1.
+    unit: the number of the coefficient 1.
     """
     count = circuit.public + 1
     indices = np.arange(count, dtype=np.uint32)
-    side = Side(np.arange(count + 1), indices, np.full(count, one, np.uint32))
+    side = Side(np.arange(count + 1), indices, np.full(count, unit, np.uint32))
     empty = Side(np.zeros(count + 1, np.int64), indices[:0], indices[:0])
     first_row = np.full(1, circuit.constraints, np.int64)
     return Part(indices, (side, empty, empty), indices[None], first_row, np.full(1, circuit.wires))
@@ -156,9 +158,9 @@ def _with_one(parts: Parts, fr: Modulus) -> tuple[Parts, int]:
     found_at = np.flatnonzero(is_one)
     if len(found_at):
         return parts, int(found_at[0])
-    one = np.zeros((1, fr.words), np.uint32)
-    one[0, 0] = 1
-    coefficients = np.concatenate([parts.coefficients.reshape(-1, fr.words), one])
+    unit = np.zeros((1, fr.words), np.uint32)
+    unit[0, 0] = 1
+    coefficients = np.concatenate([parts.coefficients.reshape(-1, fr.words), unit])
     extended = Parts(coefficients, parts.parts, parts.public, parts.wires, parts.constraints)
     return extended, len(coefficients) - 1
 
@@ -168,10 +170,10 @@ class PartsMatrix:
 
     def __init__(self, device: AnyDevice, circuit: PartsCircuit) -> None:
         self._device, self._circuit = device, circuit
-        parts, one = _with_one(circuit.parts, circuit.fr)
+        parts, unit = _with_one(circuit.parts, circuit.fr)
         coefficients = _coefficients(device, circuit.fr, parts)
         self._lines: list[tuple[int, _Lines]] = []
-        for part in (*parts.parts, _public_rows(circuit, one)):
+        for part in (*parts.parts, _public_rows(circuit, unit)):
             on_device = _PartOnDevice(device, part, coefficients)
             for index, side in enumerate(part.sides[:2]):
                 if len(side.column):
@@ -210,11 +212,14 @@ class PartsColumns:
     def __init__(self, device: AnyDevice, circuit: PartsCircuit, row_values: Buffer) -> None:
         self._device, self._circuit = device, circuit
         fr = circuit.fr
-        self._wires_of_b = device.upload(_nonempty(circuit.wires_of_b))
-        parts, one = _with_one(circuit.parts, fr)
+        self._wires = {
+            name: device.upload(_nonempty(wires))
+            for name, wires in (("A", circuit.wires_of_a), ("B", circuit.wires_of_b))
+        }
+        parts, unit = _with_one(circuit.parts, fr)
         coefficients = _coefficients(device, fr, parts)
         self._sums = [device.allocate(circuit.wires * fr.bytes) for _ in range(3)]
-        for part in (*parts.parts, _public_rows(circuit, one)):
+        for part in (*parts.parts, _public_rows(circuit, unit)):
             on_device = _PartOnDevice(device, part, coefficients)
             for side, sums in zip(part.sides, self._sums, strict=True):
                 if len(side.column):
@@ -263,11 +268,11 @@ class PartsColumns:
     def scalars(self, name: str, weights: Buffer, first: int, out: Buffer) -> None:
         """See `ColumnSums.scalars`."""
         device, circuit = self._device, self._circuit
-        count, indexed = out.nbytes // circuit.fr.bytes, name in ("B1", "B2")
+        count, wires = out.nbytes // circuit.fr.bytes, self._wires.get(name[0])
         if name == "C":
             first += circuit.public + 1
-        compiled = device.compile(combine_columns, modulus=circuit.fr, indexed=indexed)
+        compiled = device.compile(combine_columns, modulus=circuit.fr, indexed=wires is not None)
         device.launch(
-            compiled, -(-count // device.lanes), count, first, weights, self._wires_of_b,
+            compiled, -(-count // device.lanes), count, first, weights, wires or weights,
             *self._sums, out,
         )  # fmt: skip

@@ -156,7 +156,9 @@ class StreamedKey:
         self.ring = [device.allocate(block_bytes, zero=False) for _ in range(RING)]
         self.staying = {name: bases[name] for name in ("B1", "B2")}
         self.b_mask = self._mask("B1", bases["B1"])
-        self.indices = device.upload(circuit.wires_of_b)
+        self.indices = {
+            "A": device.upload(circuit.wires_of_a), "B": device.upload(circuit.wires_of_b),
+        }  # fmt: skip
         with timeline.stage("blocks"):
             self.blocks = list(self._cut(bases, block, remaining))
         self.nbytes = sum(
@@ -231,15 +233,19 @@ class _Slot:
         self._witness = device.allocate(circuit.wires * circuit.fr.bytes, zero=False)
         self._splits: dict[tuple[str, int], ScalarSplit] = {
             ("B", 0): ScalarSplit(
-                device, group_of(circuit, 1), len(circuit.wires_of_b), indices=key.indices,
+                device, group_of(circuit, 1), len(circuit.wires_of_b), indices=key.indices["B"],
                 infinity_mask=key.b_mask,
             )
         }  # fmt: skip
         for key_block in key.blocks:
             if key_block.name != "H":
+                indices = key.indices.get(key_block.name)
+                if indices is not None:
+                    indices = indices.slice(4 * key_block.start, 4 * key_block.stop)
                 self._splits[key_block.name, key_block.start] = ScalarSplit(
-                    device, group_of(circuit, 1), key_block.count, infinity_mask=key_block.mask
-                )
+                    device, group_of(circuit, 1), key_block.count, indices=indices,
+                    infinity_mask=key_block.mask,
+                )  # fmt: skip
         recording = device.stream("sums").record()
         for (name, start), split in self._splits.items():
             split.record(recording, self._scalars(name, start, split.count))
@@ -248,11 +254,10 @@ class _Slot:
         self._program: _Program | None = None
 
     def _scalars(self, name: str, start: int, count: int) -> Buffer:
-        """Return the scalars of a block of bases; for B, which has indices, the whole witness."""
-        if name == "B":
+        """Return the scalars of a block of C; for A and B, which have indices, the witness."""
+        if name != "C":
             return self._witness
-        size = self._key.circuit.fr.bytes
-        first_scalar = start + (self._key.circuit.public + 1 if name == "C" else 0)
+        size, first_scalar = self._key.circuit.fr.bytes, start + self._key.circuit.public + 1
         return self._witness.slice(first_scalar * size, (first_scalar + count) * size)
 
     @property

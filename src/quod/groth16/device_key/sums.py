@@ -58,7 +58,6 @@ class _WitnessMsms:
 class ResidentSums:
     """The matrices, bases and workspaces of a key, and its pipeline slots."""
 
-    witness_device: AnyDevice | None = None
     batches: SumBatches | None = None
 
     def __init__(
@@ -66,6 +65,7 @@ class ResidentSums:
         memory: KeyMemory, timeline: Timeline, *, pinned: bool,
     ) -> None:  # fmt: skip
         self.device, self.circuit, self.bases, self.memory = device, circuit, bases, memory
+        self.witness_device: AnyDevice | None = device
         fr = circuit.fr
         with timeline.stage("matrices"):
             self.quotient = Quotient(
@@ -73,7 +73,9 @@ class ResidentSums:
             )
         with timeline.stage("infinite bases"):
             self.masks = {split_name: self._mask(name) for name, split_name in WITNESS_MSMS.items()}
-        self.indices = device.upload(circuit.wires_of_b)
+        self.indices = {
+            "A": device.upload(circuit.wires_of_a), "B": device.upload(circuit.wires_of_b),
+        }  # fmt: skip
         self.workspace = Workspace(device, memory.workspace)
         self.quotient_workspace = Workspace(device, memory.parts["workspace of MSM H"])
         self.runner = Background("quod-device-key", 1, linger=LINGER_SECONDS)
@@ -150,9 +152,8 @@ class _Slot:
         """Return the scalar split of an MSM over the witness."""
         key, split_name = self._key, WITNESS_MSMS[name]
         degree, count = counts(key.circuit)[name]
-        indices = key.indices if split_name == "B" else None
         return ScalarSplit(
-            key.device, group_of(key.circuit, degree), count, indices=indices,
+            key.device, group_of(key.circuit, degree), count, indices=key.indices.get(split_name),
             infinity_mask=key.masks[split_name],
         )  # fmt: skip
 
@@ -211,7 +212,11 @@ class _Slot:
     def upload(self, witness: Words | Buffer, *, pinned: bool = False) -> None:
         """Upload the witness and start its splits."""
         self._drop_splitting()
-        if self._upload is None:
+        if isinstance(witness, Buffer):
+            recording = self._device.stream("upload").record()
+            recording.copy(witness, self._witness)
+            recording.finish().run()
+        elif self._upload is None:
             self._device.upload(np.ascontiguousarray(witness), into=self._witness)
         else:
             self._upload.fill(witness, pinned=pinned)

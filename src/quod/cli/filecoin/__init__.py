@@ -1,0 +1,1 @@
+"""quod filecoin: proofs of replication, of spacetime and of updates from vanilla proofs."""

@@ -1,0 +1,199 @@
+"""quod filecoin params, inspect and seal-test."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+from quod.cli.display.terminal import note, show_json, show_table, warn
+from quod.cli.filecoin.options import parameter_sets
+from quod.cli.inspect import show_description
+from quod.cli.outputs import check_outputs
+from quod.cli.parameters import (
+    Argument,
+    AsJson,
+    Device,
+    Force,
+    Option,
+    Quiet,
+    WrongUsage,
+)
+
+if TYPE_CHECKING:
+    from quod.filecoin.parameters.identifiers import ParameterSet
+
+
+def inspect(
+    # The command reads it and reports unreadable files as other commands do.
+    file: Annotated[Path, Argument("FILE", "File of Filecoin.", check_readable=False)],
+    as_json: AsJson = False,
+) -> None:
+    """Describe an output of C1, a statement, vanilla proofs, seal records, a proof or a key."""
+    from quod.filecoin.describe import describe_file
+
+    description = describe_file(file)
+    if as_json:
+        show_json(description)
+    else:
+        show_description(description)
+
+
+def params(
+    kind: Annotated[str | None, Argument("[KIND]", "porep, window, winning or update.")] = None,
+    sector: Annotated[str | None, Argument("[SECTOR]", "Sector size, such as 32GiB.")] = None,
+    folder: Annotated[
+        Path | None, Option("--params", metavar="FOLDER", help="Folder. Default: as of prove.")
+    ] = None,
+    seed: Annotated[
+        int | None, Option(metavar="N", least=0, help="Make test parameters: their secret.")
+    ] = None,
+    insecure_test_key: Annotated[
+        bool,
+        Option(
+            "--insecure-test-key",
+            help="Required with --seed: confirm that anyone with the seed can forge proofs.",
+        ),
+    ] = False,
+    device: Device = "cpu",
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Check parameter files in the folder, all or those of KIND and SECTOR, or make test ones.
+
+    With --seed the command makes INSECURE parameters for tests and development networks. The exit
+    code of a check is 0 only if each file is the network's or a test key.
+    """
+    from quod.filecoin.parameters.files import default_folder
+
+    parameters = parameter_sets(kind, sector)
+    target = default_folder() if folder is None else folder
+    if seed is None:
+        _check_parameters(parameters, target)
+        return
+    if kind is None or sector is None:
+        raise WrongUsage("--seed makes parameters of one KIND and SECTOR; name both")
+    if not insecure_test_key:
+        raise WrongUsage(
+            "anyone who knows the seed can forge proofs for these parameters; pass "
+            "--insecure-test-key if they are only for tests"
+        )
+    (chosen,) = parameters
+    chosen.check_traced()
+    paths = [target / chosen.file_name(suffix) for suffix in ("params", "vk", "meta")]
+    check_outputs(paths, [], exclusive=[] if force else paths)
+    from quod.cli.display.progress import followed_timeline
+    from quod.filecoin.parameters.generation import make_parameters
+
+    begin = perf_counter()
+    with followed_timeline(quiet=quiet) as timeline:
+        make_parameters(chosen, target, seed, device=device, replace=force, timeline=timeline)
+    warn(
+        f"{paths[0]} is INSECURE: anyone who knows the seed can forge proofs for it; use it only "
+        "for tests"
+    )
+    note(f"Made {chosen.name} in {perf_counter() - begin:.2f} s: {target}", quiet=quiet)
+
+
+def _check_parameters(sets: list[ParameterSet], folder: Path) -> None:
+    """Print the origin of the files of sets in a folder; raise if a file is of neither origin."""
+    from quod.errors import InputError
+    from quod.filecoin.parameters.files import Origin, file_digest, origin_of
+    from quod.filecoin.parameters.identifiers import Suffix
+
+    suffixes: tuple[Suffix, ...] = ("params", "vk")
+    files = [
+        (parameters, suffix, path) for parameters in sets for suffix in suffixes
+        if (path := folder / parameters.file_name(suffix)).exists()
+    ]  # fmt: skip
+    if not files:
+        raise InputError(
+            "has no files of these parameters; download them as lotus does, or make test "
+            "parameters with --seed",
+            path=str(folder),
+        )
+    rows, errors = [], []
+    for parameters, suffix, path in files:
+        digest = file_digest(path)
+        try:
+            origin = origin_of(parameters, path, digest)
+        except InputError as error:
+            errors.append(error)
+            continue
+        if origin is Origin.OTHER:
+            errors.append(
+                InputError(
+                    f"has the digest {digest}, which is not that of the network's "
+                    f"{parameters.name}, and is not marked as a test key",
+                    path=str(path),
+                )
+            )
+        rows.append((parameters.name, suffix, f"{path.stat().st_size:,}", digest, origin.value))
+    if rows:
+        show_table(("set", "file", "bytes", "digest", "origin"), rows, right=("bytes",))
+    for other in errors[1:]:
+        warn(str(other))
+    if errors:
+        raise errors[0]
+
+
+def seal_test(
+    kind: Annotated[str, Argument("KIND", "porep, window, winning or update.")],
+    sector: Annotated[str, Argument("SECTOR", "Sector size, such as 32GiB.")],
+    output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="File (JSON).")],
+    miner: Annotated[
+        int, Option("--miner", metavar="N", least=0, help="Actor id of the miner.")
+    ] = 1000,
+    sector_number: Annotated[
+        int, Option("--sector-number", metavar="N", least=0, help="The sector's number.")
+    ] = 1,
+    sectors: Annotated[
+        int, Option(metavar="N", least=1, help="Number of sectors of a WindowPoSt.")
+    ] = 1,
+    all_nodes: Annotated[
+        bool, Option("--whole", help="Seal random data of up to 8 MiB for porep.")
+    ] = False,
+    synthetic: Annotated[
+        bool, Option("--synthetic", help="Use a synthetic PoRep, with --whole.")
+    ] = False,
+    seed: Annotated[int, Option(metavar="N", least=0, help="Determines all arbitrary values.")] = 0,
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:
+    """Write vanilla proofs of a test sector: valid inputs for the proving commands.
+
+    Without --whole no sector exists: only the nodes on the challenged paths are computed, and the
+    others are arbitrary. The proofs test and measure provers, and prove no storage.
+    """
+    if kind != "porep" and (all_nodes or synthetic):
+        raise WrongUsage("--whole and --synthetic are only for porep")
+    if synthetic and not all_nodes:
+        raise WrongUsage("--synthetic needs --whole: its challenges depend on all nodes")
+    if kind != "window" and sectors != 1:
+        raise WrongUsage("--sectors is only for window")
+    (parameters,) = parameter_sets(kind, sector)
+    check_outputs([output], [])
+    from quod.cli.display.progress import followed_timeline
+    from quod.device.discovery import resolve_device
+    from quod.filecoin.sealing.vanilla_files import commit_text, post_text, update_text
+    from quod.formats import write_all_atomically
+
+    begin = perf_counter()
+    opened = resolve_device(device)
+    with followed_timeline(quiet=quiet) as timeline:
+        with timeline.stage("seal"):
+            if kind == "porep":
+                text = commit_text(
+                    parameters.sector, miner, sector_number, seed, opened, all_nodes=all_nodes,
+                    synthetic=synthetic,
+                )  # fmt: skip
+            elif kind == "update":
+                text = update_text(parameters.sector, seed, opened)
+            else:
+                count = None if kind == "winning" else sectors
+                text = post_text(parameters.sector, sector_number, seed, opened, window=count)
+        with timeline.stage("write"):
+            write_all_atomically({output: text.encode()})
+    sealed = "a whole test sector" if all_nodes else "a test sector that nobody stores"
+    seconds = perf_counter() - begin
+    note(f"Wrote vanilla proofs of {sealed} in {seconds:.2f} s: {output}", quiet=quiet)

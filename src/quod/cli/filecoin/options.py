@@ -1,0 +1,70 @@
+"""Options and arguments that several commands of quod filecoin share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from quod.cli.parameters import Option, WrongUsage
+from quod.wording import alternatives
+
+if TYPE_CHECKING:
+    from quod.filecoin.parameters.identifiers import ParameterSet
+    from quod.filecoin.sectors import SectorShape
+
+COMMANDS = {
+    "porep": "prove",
+    "window": "prove-window-post",
+    "winning": "prove-winning-post",
+    "update": "prove-update",
+}
+"""The command that proves a kind of proof."""
+
+Output = Annotated[Path, Option("--output", "-o", metavar="PROOF", help="File for the proof.")]
+Params = Annotated[
+    Path | None,
+    Option(
+        "--params", metavar="PATH",
+        help="Parameter file, or folder with the network's file names. Default: "
+        "FIL_PROOFS_PARAMETER_CACHE, or else /var/tmp/filecoin-proof-parameters.",
+    ),
+]  # fmt: skip
+Miner = Annotated[
+    int | None,
+    Option("--miner", metavar="N", least=0, help="Actor id of the miner, to check the replica id."),
+]
+SectorNumber = Annotated[
+    int | None,
+    Option("--sector-number", metavar="N", least=0, help="The sector's number, with --miner."),
+]
+
+
+def parameter_sets(kind: str | None, sector: str | None) -> list[ParameterSet]:
+    """Return the network's sets of a kind and a sector size, or all of them.
+
+    Raises WrongUsage for other names.
+    """
+    from quod.filecoin.parameters.digests import NETWORK_SETS
+
+    if kind is not None and kind not in COMMANDS:
+        raise WrongUsage(f"unknown kind {kind!r}; use {alternatives(COMMANDS)}")
+    shape = None if sector is None else sector_of(sector)
+    sets = [
+        parameters
+        for parameters in NETWORK_SETS
+        if kind in (None, parameters.kind.value) and shape in (None, parameters.sector)
+    ]
+    if not sets:
+        raise WrongUsage(f"there are no parameters for sectors of {sector}")
+    return sets
+
+
+def sector_of(name: str) -> SectorShape:
+    """Return the sector size of a name such as 32GiB; raises WrongUsage for another name."""
+    from quod.errors import InputError
+    from quod.filecoin.sectors import sector_named
+
+    try:
+        return sector_named(name)
+    except InputError as error:
+        raise WrongUsage(str(error)) from None
