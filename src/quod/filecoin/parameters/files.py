@@ -13,7 +13,7 @@ from quod.device.runtime.background import Background
 from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError, MismatchError
 from quod.filecoin.parameters.digests import DIGEST_BYTES, network_digests, network_set
-from quod.filecoin.parameters.identifiers import ParameterSet, ProofKind, holds_keys
+from quod.filecoin.parameters.identifiers import ParameterSet, ProofKind
 from quod.formats.bellman import BellmanVerifyingKey
 from quod.formats.source import FileIdentity, FileView, map_file, opened_file
 from quod.frozen import fields_of
@@ -90,7 +90,7 @@ def open_proving_key(
     timeline, target = or_null(timeline), parameters.check_device(device)
     file = parameter_file(parameters, path, ("params",))
     is_checked = flag("checked", checked)
-    if not holds_keys(target):
+    if not parameters.uses_device_key(target):
         with timeline.stage("digest of parameters"):
             is_checked &= not _is_of_network(parameters, file, _remembered_digest(file))
         return ProvingKey.from_bellman(

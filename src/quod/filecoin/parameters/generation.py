@@ -9,7 +9,7 @@ from quod.device.discovery import DeviceChoice
 from quod.device.runtime.timeline import Timeline, or_null
 from quod.field.array import check_seed
 from quod.filecoin.parameters.files import AnyPath, default_folder, device_circuit
-from quod.filecoin.parameters.identifiers import ParameterSet, holds_keys
+from quod.filecoin.parameters.identifiers import ParameterSet
 from quod.formats.bellman import bellman_key_content, bellman_parameters_content
 from quod.formats.output import Content, write_all_atomically
 from quod.groth16.device_key.bases import make_points
@@ -47,7 +47,7 @@ def make_parameters(
     with timeline.stage("circuit"):
         circuit = parameters.circuit()
     contents: tuple[Content, Content]
-    if not holds_keys(on_device):
+    if not parameters.uses_device_key(on_device):
         key = make_key(circuit, seed, device=on_device, timeline=timeline, monomial=True)
         host_points = points_of(key)
         contents = bellman_parameters_content(host_points), bellman_key_content(host_points)
@@ -80,7 +80,7 @@ def make_proving_key(
     circuit: that of the set.
     """
     target = parameters.check_device(device)
-    if holds_keys(target):
+    if parameters.uses_device_key(target):
         return DeviceKey.make(device_circuit(parameters, circuit), target, seed, timeline)
     key = make_key(circuit, seed, device=target, timeline=timeline, monomial=True)
     return ProvingKey(key, target, timeline, allow_insecure=True)

@@ -123,18 +123,24 @@ class ParameterSet:
     def check_device(self, device: DeviceChoice) -> AnyDevice:
         """Return the device; raise InputError if keys of this size need CUDA and it is another."""
         target, largest = resolve_device(device), _LARGEST_LISTED[self.kind.value]
-        if self.sector.size > largest and not holds_keys(target):
+        if self.sector.size > largest and not self.uses_device_key(target):
             raise InputError(
                 f"proofs of the kind {self.kind.value} for sectors of {self.sector.name} need a "
                 f"CUDA device; {target.name} proves those up to {SECTORS[largest].name}"
             )
         return target
 
+    def uses_device_key(self, device: AnyDevice) -> bool:
+        """Return whether keys are in the device's memory alone (`quod.groth16.device_key`).
+
+        So they are on CUDA, except for WinningPoSt, which has few constraints and must be fast.
+        """
+        return (
+            self.kind is not ProofKind.WINNING
+            and not device.host_memory
+            and device.kind != "webgpu"
+        )
+
     def circuit(self) -> Circuit:
         """Return the circuit, traced or from the cache; the largest take 20 s to trace."""
         return builtin_circuit(_MODULE, f"{self.kind.value}_{self.sector.name.lower()}", CURVE)
-
-
-def holds_keys(device: AnyDevice) -> bool:
-    """Return whether keys are in the device's memory alone (`quod.groth16.device_key`)."""
-    return not device.host_memory and device.kind != "webgpu"
