@@ -19,7 +19,7 @@ from quod.r1cs.determinism.cores import Core, cores_of, eliminate
 from quod.r1cs.determinism.counterexample import pair_lines, witnesses_of
 from quod.r1cs.determinism.findings import findings_of
 from quod.r1cs.determinism.lemmas import MIN_ROWS, LemmaPropagation
-from quod.r1cs.determinism.lints import Lint
+from quod.r1cs.determinism.lints import Finding
 from quod.r1cs.determinism.normal_form import NormalForm
 from quod.r1cs.determinism.propagation import Propagation, TimeIsUp
 from quod.r1cs.determinism.rows import Rows
@@ -89,7 +89,7 @@ class Report:
     timed_out: bool
     seconds: float
     lemmas: tuple[Lemma, ...] = ()
-    findings: tuple[Lint, ...] = ()
+    findings: tuple[Finding, ...] = ()
     has_all_findings: bool = True
     error: str = ""
 
@@ -229,7 +229,7 @@ of a system with lemmas."""
 
 def _findings(
     rows: Rows, facts: _Facts | None, deadline: float, progress: Progress
-) -> tuple[tuple[Lint, ...], bool]:
+) -> tuple[tuple[Finding, ...], bool]:
     """Return the findings, and whether they are all; without facts they are not."""
     progress("looking for likely mistakes")
     is_complete = facts is not None and facts.complete(deadline)
