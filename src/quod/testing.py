@@ -52,14 +52,15 @@ def assert_deterministic(
     not determined: ambiguous, with inputs and values of two witnesses, or unknown; then with the
     findings. See `Circuit.check`.
     """
-    from quod.r1cs.determinism.waivers import Waiver, unwaived
+    from quod.r1cs.determinism.waivers import Waiver, unwaived, waivers_of
 
     if targets is None and not circuit.system.outputs:
         raise AssertionError("the circuit has no outputs; name targets")
     report = circuit.check(targets=targets, seconds=seconds)
     if not report.verdicts:
         raise AssertionError("all signals are inputs; name other targets")
-    if failures := unwaived(report, [Waiver(name, "", "") for name in waived]):
+    waivers = waivers_of(report, [Waiver(name, "", "") for name in waived])
+    if failures := unwaived(report, waivers):
         lines = [line for verdict in failures for line in report.lines_of(verdict)]
         lines += [f"finding: {finding}" for finding in report.findings]
         raise AssertionError("\n".join(lines))

@@ -347,7 +347,7 @@ def test_transform_missing_its_last_element_is_detected() -> None:
 
 
 def test_unwritten_marker_is_not_a_valid_point(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The answer for a finite point may be any number but zero, the one before it as well."""
+    """The answer for a finite point may have any value but zero, the one before it as well."""
     monkeypatch.setattr(operations, "_FEW_POINTS", 0)
     group = GROUPS["bn254.g1"]
     points = np.zeros((3, *group.shape), np.uint32)

@@ -96,7 +96,7 @@ def check(
     from quod.r1cs.determinism.report import AMBIGUOUS, UNIQUE, empty_report
     from quod.r1cs.determinism.report import check as decide
     from quod.r1cs.determinism.sources import rows_of_file
-    from quod.r1cs.determinism.waivers import read_waivers, waivers_of
+    from quod.r1cs.determinism.waivers import read_waivers, unwaived, waivers_of
 
     accepted = [] if waivers is None else read_waivers(waivers)
     system = R1cs.open(r1cs, any_prime=True)
@@ -132,11 +132,7 @@ def check(
     if sarif is not None:
         write_sarif(sarif, report, str(r1cs), waiver_of)
     all_ambiguous = report.of_kind(AMBIGUOUS)
-    verdicts = [
-        verdict
-        for verdict in report.verdicts
-        if verdict.kind != UNIQUE and verdict.wire not in waiver_of
-    ]
+    verdicts = unwaived(report, waiver_of)
     ambiguous = [verdict for verdict in verdicts if verdict.kind == AMBIGUOUS]
     if counterexample is not None and all_ambiguous:
         wire = (ambiguous or all_ambiguous)[0].wire

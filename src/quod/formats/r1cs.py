@@ -96,7 +96,7 @@ class R1cs:
     def open(cls, path: Path, *, any_prime: bool = False) -> R1cs:
         """Map a constraint system and check its header.
 
-        With `any_prime` the modulus may be any number, even a composite one. Raises `InputError`
+        With `any_prime` the modulus may have any value, even a composite one. Raises `InputError`
         for a damaged container, an unknown prime, custom gates, and counts that contradict each
         other or the length of a section.
         """

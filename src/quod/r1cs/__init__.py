@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from quod.r1cs.checks import UnsatisfiedError as UnsatisfiedError
     from quod.r1cs.circuit import Circuit as Circuit
     from quod.r1cs.circuit import trace as trace
-    from quod.r1cs.determinism.lints import Lint as Lint
+    from quod.r1cs.determinism.lints import Finding as Finding
     from quod.r1cs.determinism.report import Report as Report
     from quod.r1cs.determinism.report import Verdict as Verdict
     from quod.r1cs.determinism.tamper import Accepted as Accepted

@@ -21,7 +21,7 @@ from quod.formats.source import Path
 from quod.formats.wtns import write_wtns
 from quod.r1cs import digest
 from quod.r1cs.checks import Failure, UnsatisfiedError, failing_rows, failures_of
-from quod.r1cs.determinism.lints import Lint, lints_of
+from quod.r1cs.determinism.lints import Finding, lints_of
 from quod.r1cs.determinism.report import Report
 from quod.r1cs.determinism.report import check as decide
 from quod.r1cs.determinism.sources import rows_of_circuit
@@ -261,8 +261,8 @@ class Circuit:
 
     # --- inspection
 
-    def lints(self) -> list[Lint]:
-        """Find likely mistakes in the circuit; see `quod.r1cs.determinism.lints`."""
+    def lints(self) -> list[Finding]:
+        """Return findings from the structure of constraints; see `quod.r1cs.determinism.lints`."""
         return lints_of(self.system)
 
     def tamper(self, count: int, inputs: Inputs, *, seed: int = 0) -> list[Accepted]:

@@ -10,6 +10,7 @@ from quod.curve import EDWARDS
 from quod.r1cs import gadgets
 from quod.r1cs.determinism.rows import Rows
 from quod.r1cs.determinism.sources import rows_of_circuit
+from quod.r1cs.gadgets.bellman.sha import sha256 as bellman_sha256
 from quod.r1cs.system import Operand
 
 System = r1cs.ConstraintSystem
@@ -21,10 +22,12 @@ class Gadget(NamedTuple):
 
     results: builds it and returns its results; assertions have none.
     is_small: whether `make test` decides it, with the time that it has.
+    curve: the curve over whose scalar field it is.
     """
 
     results: Callable[[System], Iterable[Operand] | None]
     is_small: bool = True
+    curve: str = "bn254"
 
 
 def gadget_rows(name: str) -> Rows:
@@ -38,7 +41,7 @@ def gadget_rows(name: str) -> Rows:
         for index, signal in enumerate(() if results is None else results):
             system.output(f"out[{index}]", signal)
 
-    return rows_of_circuit(r1cs.trace(circuit).system)
+    return rows_of_circuit(r1cs.trace(circuit, GADGETS[name].curve).system)
 
 
 def _numbers(system: System, size: int) -> tuple[r1cs.Signal, r1cs.Signal]:
@@ -96,6 +99,20 @@ def _assert_eddsa(system: System) -> None:
     )  # fmt: skip
 
 
+def _root_of_path(system: System) -> list[r1cs.Signal]:
+    root, _ = gadgets.root_of_private_path(
+        system, system.private("leaf"), [2, 4], lambda s, nodes: s.multiply(s.sum(nodes), nodes[0])
+    )
+    return [root]
+
+
+def _neptune_path(system: System) -> list[r1cs.Signal]:
+    root, _ = gadgets.root_of_private_path(
+        system, system.private("leaf"), [4], gadgets.neptune_hash
+    )  # fmt: skip
+    return [root]
+
+
 GADGETS: dict[str, Gadget] = {
     "bits": Gadget(lambda s: s.bits(s.private("x"), 32)),
     "bits of the field": Gadget(lambda s: s.bits(s.private("x")), is_small=False),
@@ -122,6 +139,27 @@ GADGETS: dict[str, Gadget] = {
     "choose": Gadget(lambda s: [gadgets.choose(s, s.private_bits("i", 3), s.private("v", 8))]),
     "choose_at": Gadget(lambda s: [gadgets.choose_at(s, s.private("i"), s.private("v", 8))]),
     "look_up": Gadget(lambda s: gadgets.look_up(s, s.private_bits("i", 4), [list(range(16))])),
+    "pick": Gadget(lambda s: [gadgets.pick(s, s.private_bits("b", 1)[0], *s.private("v", 2))]),
+    "insert in a list of 2": Gadget(
+        lambda s: gadgets.insert(s, s.private("x"), [s.private("v")], s.private_bits("i", 1))
+    ),
+    "insert in a list of 4": Gadget(
+        lambda s: gadgets.insert(s, s.private("x"), s.private("v", 3), s.private_bits("i", 2))
+    ),
+    "insert in a list of 8": Gadget(
+        lambda s: gadgets.insert(s, s.private("x"), s.private("v", 7), s.private_bits("i", 3))
+    ),
+    "select from a list": Gadget(
+        lambda s: [gadgets.select(s, s.private("v", 8), s.private_bits("i", 3))]
+    ),
+    "root_of_private_path": Gadget(_root_of_path),
+    "root_of_private_path with neptune_hash": Gadget(_neptune_path, False, "bls12_381"),
+    "neptune_hash": Gadget(
+        lambda s: [gadgets.neptune_hash(s, s.private("x", 2))], False, "bls12_381"
+    ),
+    "mimc_feistel": Gadget(
+        lambda s: gadgets.mimc_feistel(s, s.private("left"), s.private("right"), s.private("key"))
+    ),
     "poseidon_hash": Gadget(lambda s: [gadgets.poseidon_hash(s, s.private("x", 2))]),
     "mimc7": Gadget(lambda s: [gadgets.mimc7(s, s.private("x"), s.private("k"))]),
     "mimc7_hash": Gadget(lambda s: [gadgets.mimc7_hash(s, s.private("x", 2))]),
@@ -160,4 +198,7 @@ GADGETS: dict[str, Gadget] = {
         lambda s: gadgets.blake2s_hash(s, s.private_bits("x", 8), b"12345678"), is_small=False
     ),
     "sha256": Gadget(lambda s: gadgets.sha256(s, s.private_bits("x", 8)), is_small=False),
+    "bellman's sha256": Gadget(
+        lambda s: bellman_sha256(s, s.private_bits("x", 8)), False, "bls12_381"
+    ),
 }

@@ -84,7 +84,7 @@ def test_finding_names_the_fault_of_an_audit(name: str) -> None:
 def test_place_and_reason_of_a_finding() -> None:
     finding = _report(PAIRS["bits not boolean"][0]).findings[0]
     assert finding.message.startswith("wire 1, wire 2, wire 3 and 5 more have powers of two")
-    assert "may be any number; constraint 0 (" in finding.message
+    assert "may have any value; constraint 0 (" in finding.message
 
 
 def _compared(system: System, size: int | None) -> r1cs.Signal:
@@ -168,8 +168,8 @@ def test_selector_is_a_bit(is_public: bool, is_bit: bool) -> None:
 
     messages = _messages(circuit)
     assert messages == ([] if is_public or is_bit else [
-        "not constrained to a bit: s selects one of two signals like a bit, and may be any number; "
-        "constraint 0"
+        "not constrained to a bit: s selects one of two signals like a bit, and may have any "
+        "value; constraint 0"
     ])  # fmt: skip
     assert not _kinds(product)
 

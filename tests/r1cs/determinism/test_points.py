@@ -15,7 +15,7 @@ from quod.curve.named.baby_jubjub import BABY_JUBJUB
 from quod.r1cs import gadgets
 from quod.r1cs.determinism.arguments import points
 from quod.r1cs.determinism.arguments.points import find_points
-from quod.r1cs.determinism.arithmetic import IntegerPolynomial, Multiples, MultipleSet
+from quod.r1cs.determinism.arithmetic import IntegerPolynomial, PointSet, Subgroup
 from quod.r1cs.determinism.certificate_checker import SEPARATOR, check_certificate
 from quod.r1cs.determinism.normal_form import NormalForm
 from quod.r1cs.determinism.propagation import Propagation
@@ -55,7 +55,7 @@ Point = tuple[int, int] | None
 
 
 def plain_sum(prime: int, a: int, b: int, left: Point, right: Point) -> Point:
-    """The group law, for comparison with that of `Multiples`."""
+    """The group law, for comparison with that of `Subgroup`."""
     if left is None or right is None:
         return left or right
     (x1, y1), (x2, y2) = left, right
@@ -241,7 +241,7 @@ def test_many_sums_on_small_curves(seed: int, monkeypatch: pytest.MonkeyPatch) -
 @pytest.mark.parametrize("prime", PRIMES)
 def test_multiples_follow_the_group_law(prime: int) -> None:
     for curve in curves(prime, 3):
-        multiples = Multiples(curve.prime, curve.a, curve.b, *curve.generator, curve.order)
+        multiples = Subgroup(curve.prime, curve.a, curve.b, *curve.generator, curve.order)
         assert multiples[0] is None
         assert multiples[curve.order] is None
         for k in range(1, curve.order):
@@ -254,13 +254,13 @@ def test_multiples_follow_the_group_law(prime: int) -> None:
 def test_sets_of_multiples_are_disjoint() -> None:
     """Sums exist exactly if no two factors are equal modulo the order."""
     curve = curves(101, 20)[0]
-    multiples = Multiples(curve.prime, curve.a, curve.b, *curve.generator, curve.order)
+    multiples = Subgroup(curve.prime, curve.a, curve.b, *curve.generator, curve.order)
     r = curve.order
     for low in range(-r, 2 * r, 3):
         for width in (0, 1, 5):
             for least in range(-r, r, 4):
-                first = MultipleSet(multiples, [(low, low + width)])
-                second = MultipleSet(multiples, [(least, least + 2), (-least - 2, -least)])
+                first = PointSet(multiples, [(low, low + width)])
+                second = PointSet(multiples, [(least, least + 2), (-least - 2, -least)])
                 common = {k % r for k in range(low, low + width + 1)} & {
                     k % r for a, b in second.spans for k in range(a, b + 1)
                 }
@@ -360,10 +360,10 @@ def test_points_of_composite_order_are_rejected(monkeypatch: pytest.MonkeyPatch)
     for prime in PRIMES:
         for curve in curves(prime, 9, composite=True):
             with pytest.raises(ValueError, match="odd prime"):
-                Multiples(curve.prime, curve.a, curve.b, *curve.generator, curve.order)
+                Subgroup(curve.prime, curve.a, curve.b, *curve.generator, curve.order)
             for order in (3, 5, 7):
                 with pytest.raises(ValueError, match="another order"):
-                    Multiples(curve.prime, curve.a, curve.b, *curve.generator, order)
+                    Subgroup(curve.prime, curve.a, curve.b, *curve.generator, order)
             rows = Circuit(curve, [(1, 2), (3, 4)], 0).rows
             facts = propagated(rows, [curve.order, 3, 5, 7], monkeypatch)
             assert not any(step.rule is Rule.CHORD for step in facts.steps)
@@ -429,11 +429,11 @@ def test_overlapping_factors_are_rejected(monkeypatch: pytest.MonkeyPatch) -> No
     generator, accepted, rejected = random.Random(3), 0, 0
     for _ in range(150):
         curve = generator.choice([c for prime in (29, 37, 53) for c in curves(prime, 7)])
-        group = Multiples(curve.prime, curve.a, curve.b, *curve.generator, curve.order)
+        group = Subgroup(curve.prime, curve.a, curve.b, *curve.generator, curve.order)
         k, m = generator.sample(range(1, 5), 2), generator.sample(range(1, 7), 2)
         rows = Circuit(curve, [(k[0], k[1]), (m[0], m[1])], 0).rows
         with monkeypatch.context() as patch:
-            patch.setattr(MultipleSet, "plus", lambda *_, group=group: MultipleSet(group, [(1, 1)]))
+            patch.setattr(PointSet, "plus", lambda *_, group=group: PointSet(group, [(1, 1)]))
             facts = propagated(rows, [curve.order], patch)
         if any(step.rule is Rule.CHORD for step in facts.steps):
             try:

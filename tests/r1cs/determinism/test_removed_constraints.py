@@ -9,6 +9,10 @@ import random
 
 import pytest
 
+from quod.r1cs.determinism.assignment import Assignment, Conflict
+from quod.r1cs.determinism.normal_form import NormalForm
+from quod.r1cs.determinism.propagation import Propagation
+from quod.r1cs.determinism.report import check
 from quod.r1cs.determinism.rows import rows_of
 from tests.r1cs.determinism.all_gadgets import GADGETS, gadget_rows
 from tests.r1cs.determinism.removal import verdict_without, with_difference, without
@@ -36,6 +40,49 @@ def test_sampled_constraint_matters(name: str) -> None:
 def test_search_finds_second_witness(name: str, row: int) -> None:
     """Inputs are coordinates of a point; or a digit without a range has few other values."""
     assert verdict_without(gadget_rows(name), row) == "ambiguous"
+
+
+BITS = [({wire: 1}, {wire: 1, 0: -1}, {}) for wire in range(2, 7)]
+"""Wires 2 to 6 are bits."""
+
+
+def test_low_digits_follow_before_the_high_ones() -> None:
+    """x + 4y = a + 2b + 4c + 8d of bits but x, for a later y: x determines a and b alone."""
+    total = ({1: 1, 6: 4}, {0: 1}, {2: 1, 3: 2, 4: 4, 5: 8})
+    rows = rows_of(101, 7, [*BITS, total], [1], [2])
+    facts = Propagation(rows, NormalForm(rows))
+    facts.run()
+    assignment = Assignment(facts)
+    assignment.extend([(0, 1), (1, 2)])
+    assert assignment.values[2:6] == [0, 1, None, None]
+    assignment.extend([(6, 1)])
+    assert assignment.values[2:6] == [0, 1, 1, 0]
+    assignment.undo((0, 0))
+    with pytest.raises(Conflict):
+        assignment.extend([(0, 1), (1, 50)])
+
+
+def test_digits_of_several_equations_at_once() -> None:
+    """x = a + 2b, x = b + 2a + c - 1 for bits: the second equation uses the digits of the first."""
+    first = ({1: 1}, {0: 1}, {2: 1, 3: 2})
+    second = ({1: 1}, {0: 1}, {3: 1, 2: 2, 4: 1, 0: -1})
+    rows = rows_of(101, 7, [*BITS, first, second], [1], [2])
+    facts = Propagation(rows, NormalForm(rows))
+    facts.run()
+    for x, digits in ((0, [0, 0, 1]), (1, [1, 0, 0]), (3, [1, 1, 1])):
+        assignment = Assignment(facts)
+        assignment.extend([(0, 1), (1, x)])
+        assert assignment.values[2:5] == digits
+
+
+def test_second_witness_of_packed_sums() -> None:
+    """x + y = a + 2b and a + b * c = d + 2e share a constraint, and no other one has c."""
+    shared = ({1: 1, 2: 1, 3: 4, 8: 4}, {0: 1}, {3: 1, 4: 2, 6: 4, 7: 8})
+    product = ({4: 1}, {5: 1}, {8: 1})
+    bits = [({wire: 1}, {wire: 1, 0: -1}, {}) for wire in (1, 2, 3, 4, 6, 7)]
+    rows = rows_of(10007, 9, [*bits, shared, product], [1, 2], [6])
+    (verdict,) = check(rows).verdicts
+    assert verdict.kind == "ambiguous"
 
 
 def test_table_of_removed_constraints(capsys: pytest.CaptureFixture[str]) -> None:

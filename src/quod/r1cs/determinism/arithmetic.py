@@ -1,4 +1,4 @@
-"""Arithmetic modulo a prime: roots, ranges of residues, polynomials, multiples of a point.
+"""Arithmetic modulo a prime: roots, ranges of residues, polynomials, subgroups.
 
 A range (low, high) of two integers contains a residue if it is that of an integer between them.
 """
@@ -132,15 +132,15 @@ class IntegerPolynomial(dict[tuple[int, ...], int]):
         return result if values else IntegerPolynomial(self)
 
 
-class Multiples:
-    """The multiples of a point G of odd prime order r on the curve B·y² = x³ + A·x² + x.
+class Subgroup:
+    """The points k·G for a generator G of odd prime order r on B·y² = x³ + A·x² + x.
 
-    Raises ValueError unless the curve is regular, G on it and r a prime with r·G = infinity.
+    Raises ValueError unless the curve is not singular, G on it and r a prime with r·G = infinity.
     """
 
     def __init__(self, prime: int, a: int, b: int, x: int, y: int, order: int) -> None:
         self.prime, self.a, self.b, self.order = prime, a, b, order
-        self._multiples: dict[int, Point] = {0: None, 1: (x % prime, y % prime)}
+        self._points: dict[int, Point] = {0: None, 1: (x % prime, y % prime)}
         is_regular = prime > 2 and b * (a * a - 4) % prime != 0
         # By Hasse's bound no order exceeds p + 1 + 2·sqrt(p).
         if not (is_regular and 2 < order < 4 * prime and is_prime(order)):
@@ -151,8 +151,8 @@ class Multiples:
     def __getitem__(self, k: int) -> Point:
         """Return k·G; raises ValueError for |k| > r."""
         if abs(k) > self.order:
-            raise ValueError("the multiple exceeds the order")
-        if k not in self._multiples:
+            raise ValueError("the scalar exceeds the order")
+        if k not in self._points:
             if k < 0:
                 point = self[-k]
                 result = point and (point[0], -point[1] % self.prime)
@@ -160,8 +160,8 @@ class Multiples:
                 half = self[k // 2]
                 result = self.add(half, half)
                 result = self.add(result, self[1]) if k % 2 else result
-            self._multiples[k] = result
-        return self._multiples[k]
+            self._points[k] = result
+        return self._points[k]
 
     def add(self, left: Point, right: Point) -> Point:
         """Return the sum of two points of the curve."""
@@ -178,14 +178,14 @@ class Multiples:
         return x, (slope * (x1 - x) - y1) % p
 
 
-class MultipleSet:
-    """The multiples k·G of a point for the integers k of some ranges.
+class PointSet:
+    """The points k·G of a subgroup for scalars k of some ranges.
 
-    spans: at most two ranges, a positive one and one for all other integers.
+    spans: at most two ranges of scalars, a positive one and one for all others.
     """
 
-    def __init__(self, multiples: Multiples, spans: Iterable[Range]) -> None:
-        self.multiples = multiples
+    def __init__(self, group: Subgroup, spans: Iterable[Range]) -> None:
+        self.group = group
         hulls: dict[bool, Range] = {}
         for low, high in spans:
             least, most = hulls.get(low > 0, (low, high))
@@ -193,28 +193,26 @@ class MultipleSet:
         self.spans = list(hulls.values())
 
     @classmethod
-    def of(
-        cls, multiples: Multiples, factors: Sequence[int], points: Sequence[tuple[int, int]]
-    ) -> Self:
-        """Return a set that has some points; raises ValueError unless these are factors of G."""
-        p = multiples.prime
-        for k, (x, y) in zip(factors, points, strict=True):
-            if multiples[k] != (x % p, y % p):
-                raise ValueError("a point is another multiple")
-        return cls(multiples, [(k, k) for k in factors])
+    def of(cls, group: Subgroup, scalars: Sequence[int], points: Sequence[tuple[int, int]]) -> Self:
+        """Return a set that has some points; raises ValueError unless they are scalars times G."""
+        p = group.prime
+        for k, (x, y) in zip(scalars, points, strict=True):
+            if group[k] != (x % p, y % p):
+                raise ValueError("a point has another scalar")
+        return cls(group, [(k, k) for k in scalars])
 
-    def plus(self, other: MultipleSet) -> MultipleSet:
+    def plus(self, other: PointSet) -> PointSet:
         """Return the sums of both sets; raises ValueError if they may have a common point."""
-        if other.multiples is not self.multiples:
-            raise ValueError("the points are multiples of different points")
-        order, sums = self.multiples.order, []
+        if other.group is not self.group:
+            raise ValueError("the points are of different subgroups")
+        order, sums = self.group.order, []
         for low, high in self.spans:
             for least, most in other.spans:
-                # Two multiples are equal if the factors differ by a multiple of the order.
+                # Two points are equal if their scalars differ by a multiple of the order.
                 if (low - most - 1) // order != (high - least) // order:
                     raise ValueError("the points may be equal")
                 sums.append((low + least, high + most))
-        return MultipleSet(self.multiples, sums)
+        return PointSet(self.group, sums)
 
 
 def verified_roots(hints: Range, a: int, b: int, c: int, prime: int) -> list[int]:

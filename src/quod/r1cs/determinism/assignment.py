@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Sequence
+from math import gcd
 
-from quod.r1cs.determinism.arithmetic import centred, contains, inverse, quadratic_roots
+from quod.r1cs.determinism.arithmetic import Range, centred, contains, inverse, quadratic_roots
 from quod.r1cs.determinism.normal_form import Affine
 from quod.r1cs.determinism.propagation import Propagation
 from quod.r1cs.determinism.rules import digit_scale, polynomial, zero_of
@@ -19,6 +20,10 @@ class Conflict(Exception):
 _digit_scale = functools.lru_cache(maxsize=1024)(digit_scale)
 
 
+_Digit = tuple[int, int, int, Range, int]
+"""The greatest power of 2 in a weight, its magnitude, the weight, a range and the node."""
+
+
 class Assignment:
     """Values of some nodes of a system, and those that follow from them.
 
@@ -26,22 +31,38 @@ class Assignment:
     equation are digits of a number. Ranges and excluded values of `facts` limit the values.
 
     values: the value of each node, or None.
+    unassigned: the number of nodes without a value of each equation.
     """
 
     def __init__(self, facts: Propagation) -> None:
         self.facts, self.form, self.prime = facts, facts.form, facts.prime
+        self._assumes_bits = False
         self.values: list[int | None] = [None] * self.form.nodes
         # Assigned nodes, those whose equations have counted them, and those still to count.
         self._trail: list[int] = []
         self._counted: list[int] = []
         self._queue: list[int] = []
-        self._unassigned = [len(equation.nodes) for equation in self.facts.equations]
+        self.unassigned = [len(equation.nodes) for equation in self.facts.equations]
         self._unassigned_sum = [sum(equation.nodes) for equation in self.facts.equations]
         self._totals = [equation.constant for equation in self.facts.equations]
+        self._terms_of: list[list[tuple[int, int]]] = [[] for _ in self.values]
+        for index, equation in enumerate(self.facts.equations):
+            for node, k in zip(equation.nodes, equation.coefficients):
+                self._terms_of[node].append((index, k))
         # The other factors of products in which a factor and the product are 0.
         self.free: list[int] = []
         # Equations and products that may now determine nodes by digits or roots.
         self._pending: set[int] = set()
+        # For some equations nodes that determine no digit as long as none of them has a value.
+        self._blockers: dict[int, tuple[int, ...]] = {}
+
+    def assume_bits(self, assumes_bits: bool) -> None:
+        """Choose whether nodes without a range are taken for bits where other nodes are digits.
+
+        Where that is wrong, no witness is completed.
+        """
+        self._assumes_bits = assumes_bits
+        self._blockers.clear()
 
     def checkpoint(self) -> tuple[int, int]:
         """Return a mark for `undo`; no value may be waiting to be counted."""
@@ -53,10 +74,10 @@ class Assignment:
         for node in self._counted[counted:]:
             value = self.values[node]
             assert value is not None
-            for index in self.facts.equations_of[node]:
-                self._unassigned[index] += 1
+            for index, k in self._terms_of[node]:
+                self.unassigned[index] += 1
                 self._unassigned_sum[index] += node
-                self._totals[index] -= value * self._coefficient(index, node)
+                self._totals[index] -= value * k
         for node in self._trail[assigned:]:
             self.values[node] = None
         del self._trail[assigned:], self._counted[counted:]
@@ -90,23 +111,21 @@ class Assignment:
         """Assign values and all that follow from them; raises Conflict."""
         for node, value in values:
             self.set(node, value)
-        while True:
-            while self._queue:
+        while self._queue or self._pending:
+            # The totals of equations have all values before digits follow from them.
+            if self._queue:
                 self._spread(self._queue.pop())
-            pending, self._pending = self._pending, set()
-            for index in pending:
-                self._digits(index)
-            if not self._queue:
-                return
+            else:
+                self._digits(self._pending.pop())
 
     def _spread(self, node: int) -> None:
         """Add a value to the equations and products of its node."""
         value = self.values[node]
         assert value is not None
-        for index in self.facts.equations_of[node]:
-            self._unassigned[index] -= 1
+        for index, k in self._terms_of[node]:
+            self.unassigned[index] -= 1
             self._unassigned_sum[index] -= node
-            self._totals[index] += value * self._coefficient(index, node)
+            self._totals[index] += value * k
         self._counted.append(node)
         for index in self.facts.equations_of[node]:
             self._solve(index)
@@ -115,7 +134,7 @@ class Assignment:
 
     def _solve(self, index: int) -> None:
         """Solve an equation with one node, or check one without."""
-        count = self._unassigned[index]
+        count = self.unassigned[index]
         if count == 1:
             node = self._unassigned_sum[index]
             k = self._coefficient(index, node)
@@ -128,28 +147,81 @@ class Assignment:
 
     def _digits(self, index: int) -> None:
         """Decompose the value of an equation if its nodes are digits."""
-        equation, prime, ranges = self.facts.equations[index], self.prime, self.facts.ranges
-        nodes, coefficients, bounds = [], [], []
-        for node, k in zip(equation.nodes, equation.coefficients):
-            if self.values[node] is None:
-                if (pair := ranges[node]) is None:
-                    return
-                nodes.append(node)
-                coefficients.append(k)
-                bounds.append(pair)
-        if len(nodes) < 2:
+        values, ranges, prime = self.values, self.facts.ranges, self.prime
+        blockers = self._blockers.get(index)
+        if blockers and all(values[node] is None for node in blockers):
             return
-        widths = tuple([high - low for low, high in bounds])
-        if (scale := _digit_scale(tuple(coefficients), widths, prime)) is None:
+        equation, terms, reach = self.facts.equations[index], list[_Digit](), 0
+        has_all_ranges = True
+        for node, k in zip(equation.nodes, equation.coefficients):
+            if values[node] is None:
+                if (bounds := ranges[node]) is None:
+                    if not self._assumes_bits:
+                        self._blockers[index] = (node,)
+                        return
+                    has_all_ranges, bounds = False, (0, 1)
+                weight = k if 2 * k < prime else k - prime
+                terms.append((weight & -weight, abs(weight), weight, bounds, node))
+                reach += abs(weight) * (bounds[1] - bounds[0])
+        if len(terms) > 1 and reach < prime:
+            terms = self._low_digits(index, sorted(terms))
+        if len(terms) > 1 and has_all_ranges:
+            self._all_digits(index, terms)
+
+    def _low_digits(self, index: int, terms: list[_Digit]) -> list[_Digit]:
+        """Determine digits from the lowest one on by residues; return all terms if none follows.
+
+        terms: in ascending order. Their sum is exact, as its bounds are less than p apart. A digit
+            follows from its residue modulo the common divisor of the other weights.
+        """
+        least = sum(weight * bounds[weight < 0] for *_, weight, bounds, _ in terms)
+        total = least + (-self._totals[index] - least) % self.prime
+        divisors = [0] * len(terms)
+        for position in range(len(terms) - 1, 0, -1):
+            divisors[position - 1] = gcd(divisors[position], terms[position][1])
+        for position, (divisor, term) in enumerate(zip(divisors, terms)):
+            _, magnitude, weight, (low, high), node = term
+            if self.facts.ranges[node] is None:
+                self._blockers[index] = (node,)
+                return []
+            common = gcd(magnitude, divisor)
+            if total % common:
+                raise Conflict
+            if divisor and divisor // common <= high - low:
+                # With a digit of the same level and the highest one the divisor hardly changes.
+                pair = terms[position + 1], terms[-1]
+                joint = gcd(pair[0][1], pair[1][1])
+                if joint // gcd(magnitude, joint) > high - low:
+                    # Digits that were determined are not in the total yet.
+                    return [] if position else terms
+                self._blockers[index] = (node, *(each[-1] for each in pair))
+                return []
+            value = total // weight
+            if divisor:
+                modulus = divisor // common
+                residue = total // common * pow(weight // common, -1, modulus)
+                value = low + (residue - low) % modulus
+            if not low <= value <= high:
+                raise Conflict
+            self.set(node, value)
+            total -= weight * value
+        return []
+
+    def _all_digits(self, index: int, terms: Sequence[_Digit]) -> None:
+        """Decompose the value of an equation if all of its nodes are digits of one number."""
+        prime = self.prime
+        coefficients = tuple([weight % prime for *_, weight, _, _ in terms])
+        widths = tuple([high - low for *_, (low, high), _ in terms])
+        if (scale := _digit_scale(coefficients, widths, prime)) is None:
             return
         total = self._totals[index] * scale
         digits = []
-        for node, k, (low, high) in zip(nodes, coefficients, bounds):
+        for k, width, (*_, (low, high), node) in zip(coefficients, widths, terms):
             weight = centred(k * scale, prime)
             # Negative weights count down from the upper bound, so that all digits are positive.
             base, step = (low, 1) if weight > 0 else (high, -1)
             total += weight * base
-            digits.append((abs(weight), high - low, node, base, step))
+            digits.append((abs(weight), width, node, base, step))
         remaining = -total % prime
         for weight, width, node, base, step in sorted(digits, reverse=True):
             digit = min(remaining // weight, width)

@@ -13,7 +13,7 @@ from itertools import product as cartesian
 from typing import Any
 
 from quod.r1cs.determinism.arithmetic import IntegerPolynomial as Sum
-from quod.r1cs.determinism.arithmetic import Multiples, MultipleSet, Range, verified_roots
+from quod.r1cs.determinism.arithmetic import PointSet, Range, Subgroup, verified_roots
 from quod.r1cs.determinism.normal_form import Affine, NormalForm
 from quod.r1cs.determinism.rows import Rows
 from quod.r1cs.determinism.rules import CertificateError, Lemma, Rule, Step
@@ -44,7 +44,7 @@ class _Checker:
         self.log, self.open_cases, self.is_absurd = list[Any](), list[Any](), False
         self.derived = [self.wires(n) - {(n,): 1} for n in range(rows.wires, self.nodes)]
         self.inverse = cache(lambda number: pow(number, -1, self.p))
-        self.points, self.multiples = dict[Any, Any](), cache(partial(Multiples, self.p))
+        self.points, self.groups = dict[Any, Any](), cache(partial(Subgroup, self.p))
         for row, matrix in cartesian(self.products, range(3)):
             factor, node, k = self.products[row][:3][matrix]
             terms = self.side(matrix, row) - self.wires(node) * {(): factor} - {(): k}
@@ -231,7 +231,7 @@ class _Checker:
             choices = cartesian(*(range(low, high + 1) for low, high in ends.values()))
             values = [dict(zip(ends, choice)) for choice in choices]
             points = [(u.at(each).get((), 0), v.at(each).get((), 0)) for each in values]
-            table = MultipleSet.of(self.multiples(*step.numbers[:5]), step.numbers[5:], points)
+            table = PointSet.of(self.groups(*step.numbers[:5]), step.numbers[5:], points)
             self.put(self.points, source, table)
         self.put(self.points, step.polynomials[:2], self.points[source])
         holds = not self.combined(step, claims=(x - u, y - v))
@@ -241,7 +241,7 @@ class _Checker:
         (x1, y1, x2, y2, x3, y3), (slope,) = map(Sum, step.polynomials), step.nodes
         first, second = self.points[step.polynomials[:2]], self.points[step.polynomials[2:4]]
         self.put(self.points, step.polynomials[4:], first.plus(second))
-        curve, line = first.multiples, Sum({(slope,): 1})
+        curve, line = first.group, Sum({(slope,): 1})
         claims = (
             line * (x2 - x1) - (y2 - y1),
             line * line * {(): curve.b} - {(): curve.a} - x1 - x2 - x3,

@@ -161,7 +161,7 @@ def solve_near(assignment: Assignment, node: int, generator: random.Random) -> N
             (index, equations, facts.equations[index].nodes)
             for each in nodes
             for index in facts.equations_of[each]
-            if index not in equations
+            if index not in equations and assignment.unassigned[index] <= _MAX_UNASSIGNED
         ]
         relations += [
             (index, products, [t.node for t in facts.form.products[index][:3] if t.factor])

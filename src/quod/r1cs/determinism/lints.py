@@ -1,4 +1,4 @@
-"""Lints: likely mistakes in a circuit, found from its constraints without a witness."""
+"""Findings from the structure of constraints, without the determinism check."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ CONSTANT_ROW = "constant constraint"
 
 
 @frozen
-class Lint:
-    """A finding: its `kind`, one of this module's kinds, and a description with its location."""
+class Finding:
+    """A likely mistake: its `kind`, and a message with its signals, the reason and the place."""
 
     kind: str
     message: str
@@ -28,16 +28,16 @@ class Lint:
         return f"{self.kind}: {self.message}"
 
 
-def lints_of(system: ConstraintSystem) -> list[Lint]:
+def lints_of(system: ConstraintSystem) -> list[Finding]:
     """Find wires and public inputs that no constraint uses, and redundant constraints.
 
     Unused wires may occur in hints. Redundant constraints are duplicates, and constraints
     between constants.
     """
-    return [*_wire_lints(system), *_constraint_lints(system)]
+    return [*_wire_findings(system), *_constraint_findings(system)]
 
 
-def _wire_lints(system: ConstraintSystem) -> Iterator[Lint]:
+def _wire_findings(system: ConstraintSystem) -> Iterator[Finding]:
     """Yield unused public inputs, and wires that no constraint uses."""
     used = _constrained_wires(system)
     hinted = set[int]()
@@ -49,11 +49,11 @@ def _wire_lints(system: ConstraintSystem) -> Iterator[Lint]:
             hinted.update(step.signal.wires)
     for number in range(1, len(system.public_names) + 1):
         if -number not in used:
-            yield Lint(UNUSED_PUBLIC, wire_name(system, -number))
+            yield Finding(UNUSED_PUBLIC, wire_name(system, -number))
     for wire in range(1, len(system.wire_paths) + 1):
         if wire not in used and wire not in system.free_wires:
             kind = HINT_ONLY if wire in hinted else UNCONSTRAINED
-            yield Lint(kind, wire_name(system, wire))
+            yield Finding(kind, wire_name(system, wire))
 
 
 def _constrained_wires(system: ConstraintSystem) -> set[int]:
@@ -66,7 +66,7 @@ def _constrained_wires(system: ConstraintSystem) -> set[int]:
     return used
 
 
-def _constraint_lints(system: ConstraintSystem) -> Iterator[Lint]:
+def _constraint_findings(system: ConstraintSystem) -> Iterator[Finding]:
     """Yield constraints between constants, and constraints that repeat an earlier one."""
     seen: dict[tuple[object, ...], int] = {}
     for row in range(len(system.row_paths)):
@@ -81,8 +81,8 @@ def _constraint_lints(system: ConstraintSystem) -> Iterator[Lint]:
         location = place(system.row_codes[row], system.row_instructions[row])
         description = f"constraint {row}" + (f" `{path}`" if path else "") + f" ({location})"
         if not any(wire != ONE for matrix in sides for wire, _ in matrix):
-            yield Lint(CONSTANT_ROW, description)
+            yield Finding(CONSTANT_ROW, description)
         # A * B = B * A, so the order of A and B does not matter.
         key = (frozenset(sides[:2]), sides[2])
         if (first := seen.setdefault(key, row)) != row:
-            yield Lint(DUPLICATE_ROW, f"{description} says what constraint {first} says")
+            yield Finding(DUPLICATE_ROW, f"{description} says what constraint {first} says")

@@ -13,7 +13,7 @@ from time import monotonic
 from types import MappingProxyType
 
 from quod.r1cs.determinism.arithmetic import (
-    MultipleSet,
+    PointSet,
     Range,
     centred,
     contains,
@@ -62,7 +62,7 @@ class Propagation:
     reasons: the number of the step that determined each node.
     changed: the nodes that were determined or got a range, in order.
     undetermined: the number of undetermined nodes of each equation.
-    points: for `arguments.points`, pairs of polynomials that are multiples of a point.
+    points: for `arguments.points`, the points that pairs of polynomials may be.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Propagation:
         self.certificate_nodes = nodes
         self.reasons: dict[int, int] = {}
         self.changed: list[int] = []
-        self.points: dict[tuple[Terms, ...], MultipleSet] = {}
+        self.points: dict[tuple[Terms, ...], PointSet] = {}
         # Nodes whose equations have counted them as determined.
         self._is_counted = bytearray(nodes)
         self._stack: list[int] = []

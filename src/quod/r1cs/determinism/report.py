@@ -19,7 +19,7 @@ from quod.r1cs.determinism.cores import Core, cores_of, eliminate
 from quod.r1cs.determinism.counterexample import pair_lines, witnesses_of
 from quod.r1cs.determinism.findings import findings_of
 from quod.r1cs.determinism.lemmas import MIN_ROWS, LemmaPropagation
-from quod.r1cs.determinism.lints import Lint
+from quod.r1cs.determinism.lints import Finding
 from quod.r1cs.determinism.normal_form import NormalForm
 from quod.r1cs.determinism.propagation import Propagation, TimeIsUp
 from quod.r1cs.determinism.rows import Rows
@@ -89,7 +89,7 @@ class Report:
     timed_out: bool
     seconds: float
     lemmas: tuple[Lemma, ...] = ()
-    findings: tuple[Lint, ...] = ()
+    findings: tuple[Finding, ...] = ()
     has_all_findings: bool = True
     error: str = ""
 
@@ -193,12 +193,10 @@ def check(
         for wire in rows.targets
     ]  # fmt: skip
     certificate = tuple(facts.steps)
-    progress("looking for likely mistakes")
-    is_complete = not is_interrupted and facts.complete(deadline)
-    findings = findings_of(rows, facts if is_complete else None)
+    findings, has_all = _findings(rows, None if is_interrupted else facts, deadline, progress)
     return Report(
-        rows, tuple(verdicts), certificate, pairs, timed_out, monotonic() - begin, (),
-        tuple(findings), is_complete,
+        rows, tuple(verdicts), certificate, pairs, timed_out, monotonic() - begin, (), findings,
+        has_all,
     )  # fmt: skip
 
 
@@ -229,6 +227,15 @@ _MAX_FINDING_ROWS = 50_000
 of a system with lemmas."""
 
 
+def _findings(
+    rows: Rows, facts: _Facts | None, deadline: float, progress: Progress
+) -> tuple[tuple[Finding, ...], bool]:
+    """Return the findings, and whether they are all; without facts they are not."""
+    progress("looking for likely mistakes")
+    is_complete = facts is not None and facts.complete(deadline)
+    return tuple(findings_of(rows, facts if is_complete else None)), is_complete
+
+
 def _check_with_lemmas(
     rows: Rows, begin: float, seconds: float, progress: Progress
 ) -> Report | None:
@@ -246,16 +253,14 @@ def _check_with_lemmas(
     progress(f"checking {len(propagation.lemmas)} lemmas and {len(facts.steps)} steps")
     determined = check_certificate(rows, propagation.form, facts.steps, propagation.lemmas)
     verdicts = [_verdict(rows, wire, bool(determined[wire]), None, ()) for wire in rows.targets]
-    progress("looking for likely mistakes")
-    all_facts = None
-    if rows.count <= _MAX_FINDING_ROWS:
-        deadline = begin + seconds
-        all_facts = _Facts(rows, NormalForm(rows), deadline)
-        if not all_facts.complete(deadline):
-            all_facts = None
+    deadline = begin + seconds
+    # Lemmas say nothing about the wires within their occurrences.
+    is_small = rows.count <= _MAX_FINDING_ROWS
+    all_facts = _Facts(rows, NormalForm(rows), deadline) if is_small else None
+    findings, has_all = _findings(rows, all_facts, deadline, progress)
     return Report(
         rows, tuple(verdicts), tuple(facts.steps), {}, False, monotonic() - begin,
-        tuple(propagation.lemmas), tuple(findings_of(rows, all_facts)), all_facts is not None,
+        tuple(propagation.lemmas), findings, has_all,
     )  # fmt: skip
 
 

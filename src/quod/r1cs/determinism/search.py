@@ -60,6 +60,8 @@ class Search:
         self._generator = random.Random(seed)
         self._prime = facts.prime
         self._attempts = 0
+        # Whether wires get values in the order of their numbers, as most programs compute them.
+        self._is_ordered = False
         self._first = Assignment(facts)
         self._second = Assignment(facts)
 
@@ -96,12 +98,18 @@ class Search:
         Quotients 0/0 follow the first attempts.
         """
         for number, start in enumerate(self._starts(core)):
+            self._set_order(number == 0)
             if number == _PLAIN_STARTS:
                 for index in undefined_quotients(self.facts, core):
                     for _ in range(_ATTEMPTS_PER_QUOTIENT):
                         yield self._undefined(core, index)
             first = self._witness(start)
             yield None if first is None else (first, [])
+
+    def _set_order(self, is_ordered: bool) -> None:
+        self._is_ordered = is_ordered
+        self._first.assume_bits(is_ordered)
+        self._second.assume_bits(is_ordered)
 
     def _undefined(self, core: Core, index: int) -> tuple[list[int], list[int]] | None:
         """Return a witness in which a quotient is 0/0, and the node of the quotient."""
@@ -180,7 +188,9 @@ class Search:
         )
         order = [*inputs, *others]
         self._attempts += 1
-        if not self._attempts % 2:
+        if self._is_ordered:
+            order = [*inputs, *sorted(others, key=lambda node: (node in targets, node))]
+        elif not self._attempts % 2:
             # Bits first: an input then follows from its decomposition, and so is in its range.
             is_input = set(inputs)
             bounded = [node for node in others if ranges[node] is not None]
@@ -196,7 +206,8 @@ class Search:
         if bounds is not None:
             low, high = bounds
             return list(dict.fromkeys([generator.randint(low, high), low, high]))
-        first = generator.choice((generator.randrange(self._prime), generator.randrange(16)))
+        size = generator.choice((self._prime, 16)) if not self._is_ordered else 2
+        first = generator.randrange(size)
         # A curve has a point for about half of all coordinates, and few for 0 and 1.
         return [first, 0, 1, *(generator.randrange(self._prime) for _ in range(_RANDOM_VALUES))]
 
@@ -215,7 +226,8 @@ class Search:
                 return False
             # First a factor that an equation with 0 leaves open, as other nodes follow from it. In
             # some attempts it is left to follow from others, such as the inputs.
-            free = assignment.free if self._attempts % 3 != 2 else ()
+            is_ordered = self._is_ordered or self._attempts % 3 == 2
+            free = () if is_ordered else assignment.free
             open_nodes = (each for each in reversed(free) if assignment.values[each] is None)
             node = next(open_nodes, order[position])
             try:
@@ -273,7 +285,9 @@ class Search:
             set(core.nodes) - {*targets}, key=lambda node: (ranges[node] is not None, node)
         )
         free_targets = [wire for wire in targets if ranges[wire] is None]
-        nodes = dict.fromkeys([*free_targets[:2], *ordered[:_MAX_CHANGED_NODES], *targets[:8]])
+        nodes = dict.fromkeys(
+            [*ordered[:1], *free_targets[:2], *ordered[:_MAX_CHANGED_NODES], *targets[:8]]
+        )
         return self.changed(core, list(nodes), targets, first)
 
     def changed(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from os import fspath
 
 from quod.errors import InputError
@@ -56,22 +56,21 @@ def read_waivers(path: Path) -> list[Waiver]:
     return waivers
 
 
-def unwaived(report: Report, waivers: Sequence[Waiver]) -> list[Verdict]:
-    """Return the verdicts that are neither unique nor waived.
-
-    Raises InputError for a waiver of a signal that is unique or no target, so that waivers do not
-    outlive their reason.
-    """
-    applied = waivers_of(report, waivers)
+def unwaived(report: Report, waivers: Mapping[int, Waiver]) -> list[Verdict]:
+    """Return the verdicts that are neither unique nor waived; the waivers are those by wire."""
     return [
         verdict
         for verdict in report.verdicts
-        if verdict.kind != UNIQUE and verdict.wire not in applied
+        if verdict.kind != UNIQUE and verdict.wire not in waivers
     ]
 
 
 def waivers_of(report: Report, waivers: Sequence[Waiver]) -> dict[int, Waiver]:
-    """Return the waivers by the wires of the targets that they apply to; see `unwaived`."""
+    """Return the waivers by the wires of the targets that they apply to.
+
+    Raises InputError for a waiver of a signal that is unique or no target, so that waivers do not
+    outlive their reason.
+    """
     # Signals of a .sym file may share a name, and each has a verdict.
     applied: dict[int, Waiver] = {}
     open_verdicts = [verdict for verdict in report.verdicts if verdict.kind != UNIQUE]

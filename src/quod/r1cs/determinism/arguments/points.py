@@ -18,10 +18,10 @@ from quod.r1cs.determinism.arguments.expansions import MAX_EXPANSIONS, Expander,
 from quod.r1cs.determinism.arguments.logarithms import Logarithms
 from quod.r1cs.determinism.arithmetic import (
     IntegerPolynomial,
-    Multiples,
-    MultipleSet,
     Point,
+    PointSet,
     Polynomial,
+    Subgroup,
 )
 from quod.r1cs.determinism.certificate_checker import SEPARATOR
 from quod.r1cs.determinism.normal_form import Affine, Product
@@ -31,7 +31,7 @@ from quod.r1cs.determinism.rules import Rule, Step, Terms
 _MAX_BITS = 5
 """The number of bits that select a point."""
 _SMALL_LEVELS = 4
-"""The bound of the exponent of 2 in the factors of the first table."""
+"""The bound of the exponent of 2 in the scalars of the first table."""
 _MAX_CONSTANT = 1 << 10
 """The bound of e and 2^t if e·G = 2^t·P for a constant point P and the first table's generator."""
 
@@ -39,7 +39,7 @@ _Pair = tuple[IntegerPolynomial, IntegerPolynomial]
 
 
 def find_points(facts: Propagation) -> bool:
-    """Determine slopes and inverses of ordinates of points; return whether there were any."""
+    """Determine slopes and inverses of y coordinates; return whether there were any."""
     return _Finder(facts).run()
 
 
@@ -53,7 +53,7 @@ class _Finder:
     def __init__(self, facts: Propagation) -> None:
         self._facts, self._form, self._prime = facts, facts.form, facts.prime
         self._expander = Expander(facts)
-        groups = dict.fromkeys(each.multiples for each in facts.points.values())
+        groups = dict.fromkeys(each.group for each in facts.points.values())
         self._logarithms = {group: Logarithms(group) for group in groups}
         self._products = {product.row: product for product in facts.form.products}
         self._attempted = set[tuple[Terms, Terms]]()
@@ -146,27 +146,27 @@ class _Finder:
         return _Addition(slope.node, (constant.get((), 0), b), (x1, y1), (x2, y2), end, sources)
 
     def _prove(self, addition: _Addition) -> bool:
-        """Determine the slope of an addition if its points are distinct multiples of a point."""
+        """Determine the slope of an addition if its points are distinct points of a subgroup."""
         facts, pairs = self._facts, (addition.first, addition.second)
         # A sum has one generator, a table may have several: that of the sum comes first.
         sums = [self._sum(*pair) for pair in pairs]
-        group = next((each.multiples for each in sums if each), None)
-        multiples = [
+        group = next((each.group for each in sums if each), None)
+        points = [
             self._point(*pair, addition.curve, group) or self._point(*pair, addition.curve)
             for pair in pairs
         ]
-        groups = [each.multiples for each in multiples if each]
+        groups = [each.group for each in points if each]
         if len(groups) == 1:
             # The other point may be a constant that this generator does not yield.
-            groups += self._rebased(groups[0], *pairs[multiples.index(None)])
+            groups += self._rebased(groups[0], *pairs[points.index(None)])
         for group in groups if groups[1:] != groups[:1] else ():
-            multiples = [self._point(*pair, addition.curve, group) for pair in pairs]
-            if None not in multiples:
+            points = [self._point(*pair, addition.curve, group) for pair in pairs]
+            if None not in points:
                 break
-        first, second = multiples
+        first, second = points
         if first is None or second is None:
             return False
-        if (first.multiples.a, first.multiples.b) != addition.curve:
+        if (first.group.a, first.group.b) != addition.curve:
             # The constraints of a sum are those of another curve.
             return False
         try:
@@ -183,60 +183,60 @@ class _Finder:
     # --- points
 
     def _rebased(
-        self, group: Multiples, x: IntegerPolynomial, y: IntegerPolynomial
-    ) -> list[Multiples]:
-        """Return the multiples of a point that yields a constant point and the group's generator.
+        self, group: Subgroup, x: IntegerPolynomial, y: IntegerPolynomial
+    ) -> list[Subgroup]:
+        """Return the subgroup of a generator of which a constant point is a small multiple.
 
-        If e·G = 2^t·P, the point is G / 2^t, and P is its multiple e.
+        If e·G = 2^t·P for the group's generator G, it is G / 2^t, and P is e times it.
         """
         expansion = Expansion(x, y)
         self._expander.expand_copies(expansion)
         if any(m for m in (*expansion.x, *expansion.y)):
             return []
-        multiple: Point = expansion.x.get((), 0), expansion.y.get((), 0)
+        point: Point = expansion.x.get((), 0), expansion.y.get((), 0)
         limit = min(_MAX_CONSTANT, group.order)
-        factors = {group[e]: e for each in range(1, limit) for e in (each, -each)}
+        scalars = {group[e]: e for each in range(1, limit) for e in (each, -each)}
         for exponent in range(_MAX_CONSTANT.bit_length()):
-            if multiple in factors:
+            if point in scalars:
                 generator = group[pow(1 << exponent, -1, group.order)]
                 assert generator is not None
-                rebased = Multiples(self._prime, group.a, group.b, *generator, group.order)
-                self._logarithms[rebased] = Logarithms(rebased, factors[multiple])
+                rebased = Subgroup(self._prime, group.a, group.b, *generator, group.order)
+                self._logarithms[rebased] = Logarithms(rebased, scalars[point])
                 return [rebased]
-            multiple = group.add(multiple, multiple)
+            point = group.add(point, point)
         return []
 
     def _point(
         self, x: IntegerPolynomial, y: IntegerPolynomial, curve: tuple[int, int],
-        group: Multiples | None = None,
-    ) -> MultipleSet | None:  # fmt: skip
-        """Return the multiples that a pair of polynomials is, and record how that follows.
+        group: Subgroup | None = None,
+    ) -> PointSet | None:  # fmt: skip
+        """Return the points that a pair of polynomials may be, and record how that follows.
 
-        group: the multiples that the point must be among; by default any.
+        group: the subgroup that must contain them; by default any.
         """
         facts, name = self._facts, (terms_of(x), terms_of(y))
-        if (multiple := self._recorded(name, group)) is not None:
-            return multiple
+        if (point_set := self._recorded(name, group)) is not None:
+            return point_set
         expansion = Expansion(x, y)
         for _ in range(MAX_EXPANSIONS):
             self._expander.expand_copies(expansion)
             source = terms_of(expansion.x), terms_of(expansion.y)
             self._add_earlier(*source)
             numbers: tuple[int, ...] = ()
-            multiple = self._recorded(source, group)
-            points = [] if multiple else self._values(expansion, curve)
-            if multiple is None and not points and self._slope(source[0]):
+            point_set = self._recorded(source, group)
+            points = [] if point_set else self._values(expansion, curve)
+            if point_set is None and not points and self._slope(source[0]):
                 return None
-            if points and (table := self._multiples(points, curve, group)):
-                multiples, factors = table
-                multiple = MultipleSet(multiples, [(k, k) for k in factors])
-                generator = multiples[1] or (0, 0)
-                numbers = multiples.a, multiples.b, *generator, multiples.order, *factors
-            if multiple is not None:
+            if points and (table := self._subgroup(points, curve, group)):
+                subgroup, scalars = table
+                point_set = PointSet(subgroup, [(k, k) for k in scalars])
+                generator = subgroup[1] or (0, 0)
+                numbers = subgroup.a, subgroup.b, *generator, subgroup.order, *scalars
+            if point_set is not None:
                 step = Step(Rule.POINT, expansion.sources(), polynomials=(*name, *source))
                 facts.steps.append(step._replace(numbers=numbers))
-                facts.points[name] = multiple
-                return multiple
+                facts.points[name] = point_set
+                return point_set
             if not self._expander.expand(expansion):
                 return None
         return None
@@ -263,18 +263,18 @@ class _Finder:
         square = self._products.get(self._expander.row(x[0][0][0]))
         return square.a.node if square and self._is_square(square, square.a.node) else 0
 
-    def _sum(self, x: IntegerPolynomial, y: IntegerPolynomial) -> MultipleSet | None:
-        """Return the multiples that a pair is if it is a copy of a sum."""
+    def _sum(self, x: IntegerPolynomial, y: IntegerPolynomial) -> PointSet | None:
+        """Return the points that a pair may be if it is a copy of a sum."""
         expansion = Expansion(x, y)
         self._expander.expand_copies(expansion)
         source = terms_of(expansion.x), terms_of(expansion.y)
         self._add_earlier(*source)
         return self._facts.points.get(source)
 
-    def _recorded(self, name: tuple[Terms, Terms], group: Multiples | None) -> MultipleSet | None:
-        multiple = self._facts.points.get(name)
-        is_required = multiple is not None and group in (None, multiple.multiples)
-        return multiple if is_required else None
+    def _recorded(self, name: tuple[Terms, Terms], group: Subgroup | None) -> PointSet | None:
+        point_set = self._facts.points.get(name)
+        is_required = point_set is not None and group in (None, point_set.group)
+        return point_set if is_required else None
 
     def _values(
         self, expansion: Expansion, curve: tuple[int, int]
@@ -293,39 +293,39 @@ class _Finder:
             points.append((x, y))
         return points
 
-    def _multiples(
-        self, points: Sequence[tuple[int, int]], curve: tuple[int, int], required: Multiples | None
-    ) -> tuple[Multiples, list[int]] | None:
-        """Return a point and the factors by which it yields points."""
+    def _subgroup(
+        self, points: Sequence[tuple[int, int]], curve: tuple[int, int], required: Subgroup | None
+    ) -> tuple[Subgroup, list[int]] | None:
+        """Return a subgroup and the scalars of points in it."""
         for group in [required] if required else [*self._logarithms]:
-            if (group.a, group.b) == curve and (factors := self._factors(group, points)):
-                return group, factors
+            if (group.a, group.b) == curve and (scalars := self._scalars(group, points)):
+                return group, scalars
         return None if required else self._new_group(curve, points)
 
     def _new_group(
         self, curve: tuple[int, int], points: Sequence[tuple[int, int]]
-    ) -> tuple[Multiples, list[int]] | None:
-        """Return the multiples of a point of which all others are small multiples."""
+    ) -> tuple[Subgroup, list[int]] | None:
+        """Return the subgroup of a point of which all others are small multiples."""
         if len(set(points)) < 2:
             return None
         for generator in dict.fromkeys(points):
             for order in subgroup_orders(self._prime):
                 try:
-                    group = Multiples(self._prime, *curve, *generator, order)
+                    group = Subgroup(self._prime, *curve, *generator, order)
                 except ValueError:
                     continue
-                if factors := self._factors(group, points, _SMALL_LEVELS):
-                    return group, factors
+                if scalars := self._scalars(group, points, _SMALL_LEVELS):
+                    return group, scalars
         return None
 
-    def _factors(
-        self, group: Multiples, points: Sequence[tuple[int, int]], levels: int | None = None
+    def _scalars(
+        self, group: Subgroup, points: Sequence[tuple[int, int]], levels: int | None = None
     ) -> list[int] | None:  # fmt: skip
         """See `Logarithms.of`."""
         return self._logarithms.setdefault(group, Logarithms(group)).of(points, levels)
 
     def _invert(self, divisor: Affine, dividend: Affine) -> bool:
-        """Record that an ordinate of a point is never 0."""
+        """Record that the y coordinate of a point is never 0."""
         if divisor.constant or self._facts.is_nonzero(divisor):
             return False
         facts, node = self._facts, divisor.node
@@ -341,9 +341,9 @@ class _Finder:
             self._expander.expand_copies(pair)
             self._add_earlier(terms_of(pair.x), terms_of(pair.y))
         self._expander.expand_copies(expansion)
-        ordinate = terms_of(expansion.y)
+        coordinate = terms_of(expansion.y)
         for source in facts.points:
-            if source[1] == ordinate:
+            if source[1] == coordinate:
                 polynomials = source[0], terms_of(y), *source
                 step = Step(Rule.POINT, expansion.sources(), (node,), polynomials=polynomials)
                 facts.points[polynomials[:2]] = facts.points[source]

@@ -19,7 +19,7 @@ from quod.r1cs.determinism.findings.kinds import (
 from quod.r1cs.determinism.findings.projection import Occurrences
 from quod.r1cs.determinism.findings.propagated import propagated_findings
 from quod.r1cs.determinism.findings.unused import graph_findings
-from quod.r1cs.determinism.lints import Lint
+from quod.r1cs.determinism.lints import Finding
 from quod.r1cs.determinism.propagation import Propagation
 from quod.r1cs.determinism.rows import Rows
 
@@ -36,7 +36,7 @@ __all__ = [
 ]
 
 
-def findings_of(rows: Rows, facts: Propagation | None) -> list[Lint]:
+def findings_of(rows: Rows, facts: Propagation | None) -> list[Finding]:
     """Find likely mistakes in a system.
 
     facts: those of a finished propagation of all wires; without them only findings of the

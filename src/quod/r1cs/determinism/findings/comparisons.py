@@ -9,7 +9,7 @@ from quod.r1cs.determinism.arithmetic import centred, inverse
 from quod.r1cs.determinism.findings.kinds import OPERAND_RANGE, UNUSED_COMPARISON
 from quod.r1cs.determinism.findings.names import listed
 from quod.r1cs.determinism.findings.projection import Occurrences
-from quod.r1cs.determinism.lints import Lint
+from quod.r1cs.determinism.lints import Finding
 from quod.r1cs.determinism.normal_form import Equation
 from quod.r1cs.determinism.propagation import Propagation
 
@@ -29,7 +29,7 @@ class _Sum(NamedTuple):
 def comparison_findings(
     facts: Propagation, occurrences: Occurrences, equation: Equation, bits: Sequence[int],
     others: Sequence[int],
-) -> Iterator[Lint]:  # fmt: skip
+) -> Iterator[Finding]:  # fmt: skip
     """Yield operands without a range, and comparisons whose result nothing uses.
 
     bits, others: the nodes of a decomposition, and its other nodes.
@@ -49,10 +49,10 @@ def comparison_findings(
         is_single = len(wide) == 1
         reason = f"{'is' if is_single else 'are'} compared as {'a ' if is_single else ''}"
         reason += f"number{'' if is_single else 's'} of {len(bits) - 1} bits, and may be greater"
-        yield Lint(OPERAND_RANGE, f"{listed(facts.rows, sorted(wide))} {reason}; {place}")
+        yield Finding(OPERAND_RANGE, f"{listed(facts.rows, sorted(wide))} {reason}; {place}")
     elif not wide and not any(uses):
         reason = "is the result of a comparison, and no constraint uses it"
-        yield Lint(UNUSED_COMPARISON, f"{listed(facts.rows, [bits[-1]])} {reason}; {place}")
+        yield Finding(UNUSED_COMPARISON, f"{listed(facts.rows, [bits[-1]])} {reason}; {place}")
 
 
 def _operands(

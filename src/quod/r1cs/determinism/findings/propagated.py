@@ -10,7 +10,7 @@ from quod.r1cs.determinism.findings.comparisons import comparison_findings
 from quod.r1cs.determinism.findings.kinds import ALIAS, NOT_A_BIT, ZERO_DIVISOR
 from quod.r1cs.determinism.findings.names import expression, listed, wire_terms
 from quod.r1cs.determinism.findings.projection import Occurrences
-from quod.r1cs.determinism.lints import Lint
+from quod.r1cs.determinism.lints import Finding
 from quod.r1cs.determinism.normal_form import Affine, Equation
 from quod.r1cs.determinism.propagation import Propagation
 from quod.r1cs.determinism.undefined import undefined_terms
@@ -23,7 +23,7 @@ _MAX_COPIES = 8
 
 def propagated_findings(
     facts: Propagation, occurrences: Occurrences, reported: set[int]
-) -> Iterator[Lint]:  # fmt: skip
+) -> Iterator[Finding]:  # fmt: skip
     """Yield findings from the facts of a finished propagation; add their wires to `reported`."""
     for equation in facts.equations[: len(facts.form.equations)]:
         # circom's --O2 replaces a bit by a sum of others: a form, whose definition has no row.
@@ -37,7 +37,7 @@ def propagated_findings(
 
 def _of_equation(
     facts: Propagation, occurrences: Occurrences, equation: Equation, reported: set[int]
-) -> Iterator[Lint]:  # fmt: skip
+) -> Iterator[Finding]:  # fmt: skip
     """Yield findings about a decomposition into bits."""
     bits, others = _powers_of_two(facts, equation)
     if len(bits) < _MIN_BITS:
@@ -51,8 +51,8 @@ def _of_equation(
             return
         reported.update(unbounded)
         verb = "has a power" if len(unbounded) == 1 else "have powers"
-        reason = f"{verb} of two as weight like a bit, and may be any number"
-        yield Lint(NOT_A_BIT, f"{listed(facts.rows, unbounded)} {reason}; {place}")
+        reason = f"{verb} of two as weight like a bit, and may have any value"
+        yield Finding(NOT_A_BIT, f"{listed(facts.rows, unbounded)} {reason}; {place}")
     are_bits = all(facts.ranges[node] == (0, 1) for node in bits)
     if not are_bits:
         return
@@ -62,7 +62,7 @@ def _of_equation(
         and not all(map(facts.determined.__getitem__, bits))
     ):
         reason = "are bits whose sum may exceed the modulus p: x and x + p have bits"
-        yield Lint(ALIAS, f"{listed(facts.rows, wires)} {reason}; {place}")
+        yield Finding(ALIAS, f"{listed(facts.rows, wires)} {reason}; {place}")
     if len(wires) == len(bits):
         yield from comparison_findings(facts, occurrences, equation, bits, others)
 
@@ -103,7 +103,7 @@ def _least_weights(weights: set[int], prime: int) -> list[int]:
     return [weight for weight in weights - doubles if 2 * weight % prime in weights]
 
 
-def _selectors(facts: Propagation) -> Iterator[Lint]:
+def _selectors(facts: Propagation) -> Iterator[Finding]:
     """Yield wires that select one of two signals, and are no bits: out = a + s * (b - a).
 
     The verifier knows public inputs.
@@ -120,9 +120,9 @@ def _selectors(facts: Propagation) -> Iterator[Lint]:
                 and _is_selection(facts, selector, difference, product.c)
             ):
                 seen.add(node)
-                reason = "selects one of two signals like a bit, and may be any number"
+                reason = "selects one of two signals like a bit, and may have any value"
                 place = facts.rows.place(product.row)
-                yield Lint(NOT_A_BIT, f"{facts.rows.name(node)} {reason}; {place}")
+                yield Finding(NOT_A_BIT, f"{facts.rows.name(node)} {reason}; {place}")
 
 
 def _is_private_input(facts: Propagation, node: int) -> bool:
@@ -171,7 +171,7 @@ def _cancels(terms: dict[int, int], jumps: dict[int, int], prime: int) -> bool:
     return len(common) == 1 and not (terms[common[0]] + jumps[common[0]]) % prime
 
 
-def _divisors(facts: Propagation, occurrences: Occurrences) -> Iterator[Lint]:
+def _divisors(facts: Propagation, occurrences: Occurrences) -> Iterator[Finding]:
     """Yield determined factors that may be 0, with a dividend that may be 0 too."""
     alike: dict[str, list[tuple[str, str]]] = {}
     for index, product in enumerate(facts.form.products):
@@ -181,13 +181,13 @@ def _divisors(facts: Propagation, occurrences: Occurrences) -> Iterator[Lint]:
             divisor, quotient, dividend = terms
             reason = f"{expression(facts, divisor)} divides, and was not shown to be nonzero; if it"
             reason += " and the dividend are 0" if dividend.factor else " is 0"
-            reason += f", {expression(facts, quotient)} may be any number"
+            reason += f", {expression(facts, quotient)} may have any value"
             place = facts.rows.place(product.row)
             alike.setdefault(_NUMBER.sub("", reason), []).append((reason, place))
     for reasons in alike.values():
         reason, place = reasons[0]
         others = f", and {len(reasons) - 1:,} more like it" if len(reasons) > 1 else ""
-        yield Lint(ZERO_DIVISOR, f"{reason}; {place}{others}")
+        yield Finding(ZERO_DIVISOR, f"{reason}; {place}{others}")
 
 
 _NUMBER = re.compile(r"\d+")

@@ -8,14 +8,14 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from quod.r1cs.determinism.findings.kinds import FREE, UNUSED, UNUSED_PUBLIC
 from quod.r1cs.determinism.findings.names import listed
 from quod.r1cs.determinism.findings.projection import Occurrences, Projection
-from quod.r1cs.determinism.lints import Lint
+from quod.r1cs.determinism.lints import Finding
 from quod.r1cs.determinism.rows import Rows
 
 
 def graph_findings(
     rows: Rows, occurrences: Occurrences, undetermined: Collection[int],
     reported: Collection[int] = (),
-) -> Iterator[Lint]:  # fmt: skip
+) -> Iterator[Finding]:  # fmt: skip
     """Yield signals that no input limits, then inputs and other signals without effect.
 
     undetermined: the wires that the inputs may leave undetermined, as far as that is known.
@@ -48,13 +48,13 @@ def _outputs(rows: Rows) -> set[int]:
     return {*rows.public, *(() if asks_all else rows.targets)} - rows.inputs
 
 
-def _free_wires(rows: Rows, wires: list[int]) -> Iterator[Lint]:
+def _free_wires(rows: Rows, wires: list[int]) -> Iterator[Finding]:
     """Yield signals that may have any value."""
     if wires:
         row = next((row for row in range(rows.count) if wires[0] in rows.wires_of(row)), None)
         reason = f"may have any value, whatever the inputs are{_FITTING if row is not None else ''}"
         place = "" if row is None else f"; {rows.place(row)}"
-        yield Lint(FREE, f"{listed(rows, wires)} {reason}{place}")
+        yield Finding(FREE, f"{listed(rows, wires)} {reason}{place}")
 
 
 _FITTING = ": other signals can be chosen to fit"
@@ -62,7 +62,7 @@ _FITTING = ": other signals can be chosen to fit"
 
 def _free_sets(
     rows: Rows, tied: Projection, undetermined: set[int], explained: set[int]
-) -> Iterator[Lint]:  # fmt: skip
+) -> Iterator[Finding]:  # fmt: skip
     """Yield sets of undetermined signals that constraints connect with each other alone.
 
     explained: wires that findings are about; those of the sets are added.
@@ -103,13 +103,13 @@ def _free_sets(
             values = "a value of its own" if len(wires) == 1 else "values of their own"
             place = rows.place(next(rows_of[wire][0] for wire in wires if wire in rows_of))
             reason = f"may have {values}, whatever the inputs are{_FITTING}"
-            yield Lint(FREE, f"{listed(rows, wires)} {reason}; {place}")
+            yield Finding(FREE, f"{listed(rows, wires)} {reason}; {place}")
 
 
 def _unused(
     rows: Rows, occurrences: Occurrences, used: Projection, outputs: set[int],
     explained: Collection[int],
-) -> Iterator[Lint]:  # fmt: skip
+) -> Iterator[Finding]:  # fmt: skip
     """Yield public inputs, and then sets of other signals, without effect.
 
     explained: wires that findings are about; what shares a constraint with them follows from these.
@@ -122,7 +122,7 @@ def _unused(
     for kind, wires in ((UNUSED_PUBLIC, inputs & rows.public), (UNUSED, inputs - rows.public)):
         for wire in sorted(wires & results.keys()):
             reason = f"affects only {listed(rows, results[wire])}, which nothing uses"
-            yield Lint(kind, f"{rows.name(wire)} {reason}")
+            yield Finding(kind, f"{rows.name(wire)} {reason}")
         yield from _absent(rows, kind, sorted(wires - results.keys()))
     results_of_inputs = {wire for wires in results.values() for wire in wires}
     row_of = {wire: row for row, wire in used.removed.items()}
@@ -134,16 +134,16 @@ def _unused(
             reason = f"{_verb('has', group)} no effect: no output and no assertion depends on "
             reason += "it" if len(group) == 1 else "them"
             row = next(row_of[wire] for wire in group if wire in row_of)
-            yield Lint(UNUSED, f"{listed(rows, group)} {reason}; {rows.place(row)}")
+            yield Finding(UNUSED, f"{listed(rows, group)} {reason}; {rows.place(row)}")
     yield from _absent(
         rows, UNUSED, sorted(wire for wire in unused - inputs if not occurrences.counts[wire])
     )
 
 
-def _absent(rows: Rows, kind: str, wires: list[int]) -> Iterator[Lint]:
+def _absent(rows: Rows, kind: str, wires: list[int]) -> Iterator[Finding]:
     """Yield wires without a constraint."""
     if wires:
-        yield Lint(kind, f"{listed(rows, wires)} {_verb('occurs', wires)} in no constraint")
+        yield Finding(kind, f"{listed(rows, wires)} {_verb('occurs', wires)} in no constraint")
 
 
 def _verb(singular: str, wires: Sequence[int]) -> str:
