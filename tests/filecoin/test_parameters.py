@@ -27,6 +27,7 @@ from quod.filecoin.parameters import (
 from quod.filecoin.parameters import files as parameter_files
 from quod.filecoin.parameters.digests import network_digests, network_set
 from quod.filecoin.parameters.identifiers import Suffix
+from quod.filecoin.proving import Prover
 from quod.filecoin.registered_proofs import REGISTERED_SIZES
 from quod.filecoin.sectors import sector_shape
 from tests.filecoin.made_parameters import POREP, SEED, UPDATE, WINDOW, WINNING
@@ -84,15 +85,20 @@ def test_no_digest_for_unpublished_sizes() -> None:
     assert network_set("00" * 16) is None
 
 
-def test_large_circuits_are_refused() -> None:
-    for kind, size in (
-        (ProofKind.POREP, 32 * GIB), (ProofKind.WINDOW, 64 * GIB), (ProofKind.UPDATE, 8 << 20),
-        (ProofKind.WINNING, 4096),
+def test_circuits_that_need_cuda_are_refused_elsewhere() -> None:
+    for kind, size, largest in (
+        (ProofKind.POREP, 32 * GIB, "1GiB"), (ProofKind.WINDOW, 64 * GIB, "1GiB"),
+        (ProofKind.UPDATE, 512 << 20, "16MiB"),
     ):  # fmt: skip
         parameters = ParameterSet(kind, sector_shape(size))
-        for call in (parameters.circuit, lambda each=parameters: make_parameters(each, ".", 1)):
-            with pytest.raises(InputError, match=f"of the kind {kind.value} are supported for"):
-                call()
+        message = f"of {parameters.sector.name} need a CUDA device; .* those up to {largest}"
+        with pytest.raises(InputError, match=message):
+            make_parameters(parameters, ".", 1)
+        with pytest.raises(InputError, match=message):
+            Prover(parameters, ".")
+        with pytest.raises(InputError, match=message):
+            Prover(parameters, test_seed=1)
+        assert parameters.check_device("emulated").kind == "emulated"
     with pytest.raises(InputError, match="the kind of proof must be of the type ProofKind"):
         ParameterSet("window", sector_shape(2048))  # type: ignore[arg-type]
     with pytest.raises(InputError, match="the sector must be of the type SectorShape"):

@@ -10,7 +10,8 @@ from quod.curve.named import CURVES
 from quod.device.protocol import AnyDevice
 from quod.field.array import from_integers, integers_to_words, to_integers, words_to_integers
 from quod.field.roots import quotient_coset_shift, root_of_unity
-from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
+from quod.groth16.lagrange import lagrange_at, monomials_at, scaled, weighted_sum
+from quod.ntt.ordering import bit_reversal
 
 
 @pytest.mark.parametrize(
@@ -64,3 +65,12 @@ def test_weighted_sum(device: AnyDevice) -> None:
             sum(w * v for w, v in zip(weights, values)) % fr.value for values in zip(a, b, c)
         ]
         assert to_integers(fr, weighted) == expected
+
+
+@pytest.mark.parametrize("log_size", [1, 5, 9])
+def test_monomials(device: AnyDevice, log_size: int) -> None:
+    fr = CURVES["bls12_381"].fr
+    point, first = fr.value - 3, 1 << 200
+    values = words_to_integers(fr, monomials_at(device, fr, log_size, point, first))
+    powers = [first * pow(point, i, fr.value) % fr.value for i in range(1 << log_size)]
+    assert values == [powers[i] for i in bit_reversal(log_size)]

@@ -17,11 +17,13 @@ from quod.filecoin.checks.circuit_inputs import (
 )
 from quod.filecoin.circuits.private_inputs import CircuitInputs
 from quod.filecoin.parameters.files import AnyPath, open_proving_key
+from quod.filecoin.parameters.generation import make_proving_key
 from quod.filecoin.parameters.identifiers import ParameterSet
 from quod.filecoin.records import CommitOutput, PoStSectorProof, UpdatePartitionProof
 from quod.filecoin.statements import PoStStatement, SealStatement, Statement, UpdateStatement
 from quod.formats import Witness
-from quod.groth16 import Proof, Verdict, VerifyingKey, verify_batch
+from quod.groth16 import Proof, ProvingKey, Verdict, VerifyingKey, verify_batch
+from quod.groth16.device_key.key import DeviceKey
 from quod.groth16.encodings.bellman import proof_to_bytes, proofs_from_bytes
 from quod.validation import exact_bytes, in_order, instance
 
@@ -34,19 +36,27 @@ class Prover:
     def __init__(
         self, parameters: ParameterSet, path: AnyPath | None = None, device: DeviceChoice = "cpu",
         timeline: Timeline | None = None, *, checked: bool = True,
+        test_seed: int | None = None,
     ) -> None:  # fmt: skip
         """Open parameters; see `quod.filecoin.parameters.open_proving_key`.
+
+        test_seed: makes the INSECURE key of this seed in memory, instead of reading a file.
 
         `insecure` is true if anyone can forge proofs for the key, as for a test key.
         """
         timeline = or_null(timeline)
         instance("the parameters", parameters, ParameterSet, "give a kind and a sector")
+        target = parameters.check_device(device)
         with timeline.stage("circuit"):
             self.circuit = parameters.circuit()
         self.parameters = parameters
-        self.key = open_proving_key(
-            parameters, self.circuit, path, device, timeline, checked=checked
-        )
+        self.key: ProvingKey | DeviceKey
+        if test_seed is None:
+            self.key = open_proving_key(
+                parameters, self.circuit, path, target, timeline, checked=checked
+            )
+        else:
+            self.key = make_proving_key(parameters, self.circuit, test_seed, target, timeline)
         self.insecure = self.key.insecure
 
     def check_parameters(self, statement: Statement) -> None:

@@ -136,8 +136,16 @@ def reversed_index(index: Value, bits: int) -> Value:
     return ((index << 16) | (index >> 16)) >> (32 - bits)
 
 
+def monomials_at(device: AnyDevice, modulus: Modulus, log2: int, point: int, first: int) -> Words:
+    """Return first * point**i for i < 2**log2, canonical and in bit-reversed order."""
+    out = unwritten(1 << log2, modulus.words)
+    monomials_into(device, modulus, out, log2, point, first)
+    check_written(device, "monomials", out)
+    return out
+
+
 def monomials_into(
-    device: AnyDevice, modulus: Modulus, out: Buffer, log2: int, point: int, first: int
+    device: AnyDevice, modulus: Modulus, out: Words | Buffer, log2: int, point: int, first: int
 ) -> None:
     """Write first * point**i for i < 2**log2, canonical and in bit-reversed order."""
     p, count = modulus.value, 1 << log2
@@ -149,8 +157,7 @@ def monomials_into(
     )
     device.launch(
         device.compile(monomial_values, modulus=modulus, log2=log2), -(-lanes // device.lanes),
-        batch, device.upload(from_integers(modulus, [point])),
-        device.upload(starts), out,
+        batch, from_integers(modulus, [point]), starts, out,
     )  # fmt: skip
 
 

@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from itertools import accumulate, chain, repeat
 from os import PathLike
 from typing import Any, Protocol
 
@@ -48,10 +47,9 @@ from quod.formats.zkey.file import POINTS
 from quod.frozen import frozen
 from quod.groth16.gpu.matrix import DeviceMatrix
 from quod.groth16.host.sparse_matrix import HostMatrix, gathered
-from quod.groth16.lagrange import lagrange_at, scaled, weighted_sum
+from quod.groth16.lagrange import lagrange_at, monomials_at, scaled, weighted_sum
 from quod.groth16.tags import INSECURE_TAG, TEST_GAMMA
 from quod.msm.fixed_base import FixedBase
-from quod.ntt.ordering import bit_reversal
 
 
 @frozen
@@ -299,8 +297,9 @@ def _scalars(
     def monomials() -> Words:
         """Return tau**i * Z(tau) / delta for i < n - 1, and 0, in bit-reversed order."""
         first = (pow(secret.tau, n, r) - 1) * pow(secret.delta, -1, r) % r
-        powers = accumulate(repeat(secret.tau, n - 2), lambda x, y: x * y % r, initial=first)
-        return integers_to_words(fr, chain(powers, [0]))[bit_reversal(log_size)]
+        values = monomials_at(device, fr, log_size, secret.tau, first)
+        values[-1] = 0
+        return values
 
     sums = np.zeros((3 * wires, fr.words), dtype=np.uint32)
     matrix = HostMatrix if device.host_memory else DeviceMatrix

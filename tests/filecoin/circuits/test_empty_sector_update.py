@@ -16,7 +16,7 @@ from quod.filecoin.sectors import UpdateShape
 from quod.filecoin.updates import partition_and_h
 from quod.testing import assert_fails
 from tests.filecoin.circuits.instances import fold, fold_gadget, sha256, update_instance
-from tests.filecoin.circuits.row_counts import Counts, count, counts_of
+from tests.filecoin.circuits.row_counts import Counts, counts_of
 from tests.filecoin.sealed import update_partition
 from tests.support.thorough import one_and_others
 
@@ -103,20 +103,7 @@ def test_constraints_of_2_kib() -> None:
     assert values[1:5] == update_inputs(sector, 0, comm_r_old, comm_d_new, comm_r_new)
 
 
-def update_counts(arities: tuple[int, ...], shape: UpdateShape) -> tuple[Counts, dict[str, Counts]]:
-    """Count the circuit from one digest and one challenge; return also the parts."""
-    small = UpdateShape(shape.partitions, 1, shape.apex_leaves, shape.possible_h)
-    circuit = EmptySectorUpdateCircuit(arities, shape)
-    parts = count(EmptySectorUpdateCircuit(arities, small)).by_namespace()
-    digests = -(-shape.challenges // (254 // circuit.challenge_bits))
-    times = {"challenge_proofs[0]": shape.challenges, "digests[0]": digests}
-    total = sum((part * times.get(name, 1) for name, part in parts.items()), Counts())
-    # The constant in the index of a digest is 0 for the first one only.
-    return total + Counts(a=digests - 1), parts
-
-
 @pytest.mark.thorough
-@pytest.mark.timeout(3600)
 @pytest.mark.parametrize(
     ("arities", "shape", "rows"),
     [
@@ -128,19 +115,16 @@ def update_counts(arities: tuple[int, ...], shape: UpdateShape) -> tuple[Counts,
     ],
 )
 def test_rows_of_small_sectors(arities: tuple[int, ...], shape: UpdateShape, rows: int) -> None:
-    assert update_counts(arities, shape)[0].rows == rows
+    assert r1cs.trace(EmptySectorUpdateCircuit(arities, shape), CURVE).constraints == rows
 
 
-@pytest.mark.thorough
-@pytest.mark.timeout(3600)
 def test_constraints_of_32_gib() -> None:
-    sector = sector_shape(32 * GIB)
-    total, parts = update_counts(sector.arities, sector.update)
-    assert parts["challenge_proofs[0]"].rows == 873_235
+    circuit = r1cs.trace(EmptySectorUpdateCircuit.of(sector_shape(32 * GIB)), CURVE)
     # A model counts one coefficient of A more, which is 0.
-    assert total == Counts(
+    assert counts_of(circuit) == Counts(
         81_049_499, 80_978_488, 190_374_907, 81_118_127, 172_187_492, 80_743_581, 20_983_607
     )
+    assert circuit.public == 4
 
 
 @pytest.mark.thorough
@@ -148,5 +132,5 @@ def test_constraints_of_32_gib() -> None:
 def test_rows_of_the_apex(apex_leaves: int, partitions: int, rows: int) -> None:
     """The apex tree and the path from its root to comm_d_new."""
     shape = UpdateShape(partitions, 1, apex_leaves, (1,) * 6)
-    parts = count(EmptySectorUpdateCircuit((8, 8, 8), shape)).by_namespace()
-    assert parts["apex"].rows == rows
+    circuit = r1cs.trace(EmptySectorUpdateCircuit((8, 8, 8), shape), CURVE)
+    assert circuit.profile().within["apex"] == rows

@@ -23,10 +23,11 @@ if TYPE_CHECKING:
     from quod.filecoin.proving import Prover
     from quod.filecoin.registered_proofs import PoStKind
     from quod.filecoin.sectors import SectorShape
+    from quod.formats import Witness
 
 KINDS = ("porep", "window", "winning", "update")
 
-_MINER, _SECTOR_NUMBER = 1000, 7
+_MINER, _SECTOR_NUMBER, _KEY_SEED = 1000, 7, 1
 _TICKET, _SEED, _RANDOMNESS = (bytes([number] * 32) for number in (1, 2, 3))
 
 
@@ -71,22 +72,31 @@ def filecoin(
             "/var/tmp/filecoin-proof-parameters.",
         ),
     ] = None,
+    test_key: Annotated[
+        bool,
+        Option(help="Make insecure keys in memory instead of reading parameters."),
+    ] = False,
 ) -> None:
     """Filecoin's proofs: opening the parameters, and witnesses and proofs with the key resident."""
     for name in proof or []:
         if name not in KINDS:
             raise WrongUsage(f"--proof must be one of {', '.join(KINDS)}, not {name!r}")
-    settings.measure("filecoin", cases(settings.device, proof or KINDS, sector or ["2KiB"], params))
+    settings.measure(
+        "filecoin",
+        cases(settings.device, proof or KINDS, sector or ["2KiB"], params, test_key=test_key),
+    )
 
 
 def cases(
-    device: str, kinds: Sequence[str], sectors: Sequence[str], folder: Path | None
-) -> Iterator[Case]:
+    device: str, kinds: Sequence[str], sectors: Sequence[str], folder: Path | None, *,
+    test_key: bool = False,
+) -> Iterator[Case]:  # fmt: skip
     """Yield the cases of kinds of proofs and sector sizes.
 
     kinds: names of `KINDS`.
     sectors: names of sector sizes, such as 2KiB.
     folder: the folder of the parameters; None stands for `default_folder`.
+    test_key: keys are made in memory instead.
     Raises InputError for an unknown size.
     """
     from quod.filecoin.parameters import ParameterSet, ProofKind
@@ -95,18 +105,21 @@ def cases(
         ParameterSet(ProofKind(kind), _sector_named(sector)) for sector in sectors for kind in kinds
     ]
     for parameters in sets:
-        parameters.check_traced()
+        parameters.check_device(device)
     for parameters in sets:
-        yield from _cases_of(device, parameters, folder)
+        yield from _cases_of(device, parameters, folder, test_key=test_key)
 
 
-def _cases_of(device: str, parameters: ParameterSet, folder: Path | None) -> Iterator[Case]:
+def _cases_of(
+    device: str, parameters: ParameterSet, folder: Path | None, *, test_key: bool
+) -> Iterator[Case]:
     """Yield cases for the parameters, the witness and proof of a partition, and the statement."""
     from quod.filecoin.proving import Prover
 
     def opened(timeline: Timeline | None = None) -> Prover:
         # Nobody relies on the proofs of a benchmark.
-        return Prover(parameters, folder, device, timeline, checked=False)
+        seed = _KEY_SEED if test_key else None
+        return Prover(parameters, folder, device, timeline, checked=False, test_seed=seed)
 
     def open_and_close(timeline: Timeline | None = None) -> None:
         opened(timeline).close()
@@ -114,14 +127,20 @@ def _cases_of(device: str, parameters: ParameterSet, folder: Path | None) -> Ite
     names: dict[str, Parameter] = {
         "proof": parameters.kind.value, "sector": parameters.sector.name,
     }  # fmt: skip
-    yield Case({"what": "open circuit and key", **names}, open_and_close, traced=open_and_close)
+    if not test_key:
+        yield Case({"what": "open circuit and key", **names}, open_and_close, traced=open_and_close)
     work, prover = _work(parameters), opened()
     circuit, key = prover.circuit, prover.key
     names |= {"constraints": circuit.constraints}
-    witness = circuit.witness(work.inputs)
+
+    def compute() -> Witness:
+        (witness,) = circuit.witnesses([work.inputs], device=key.device)
+        return witness
+
+    witness = compute()
     yield Case(
         {"what": "witness of a partition", **names},
-        partial(circuit.witness, work.inputs),
+        compute,
         unit="ms",
     )
     yield Case(

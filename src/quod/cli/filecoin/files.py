@@ -79,7 +79,7 @@ def params(
             "--insecure-test-key if they are only for tests"
         )
     (chosen,) = parameters
-    chosen.check_traced()
+    chosen.check_device(device)
     paths = [target / chosen.file_name(suffix) for suffix in ("params", "vk", "meta")]
     check_outputs(paths, [], exclusive=[] if force else paths)
     from quod.cli.display.progress import followed_timeline

@@ -120,8 +120,8 @@ def _prove(
             file = read_statement(path)
         statement = file.statement
         _check_kind(path, file, kind)
-        # Circuits take minutes, so all other reasons to refuse come first.
-        statement.parameters.check_traced()
+        # Opening a key takes long, so all other reasons to refuse come first.
+        statement.parameters.check_device(device)
         key = parameter_file(statement.parameters, params, ("params",))
         check_public_count(statement.parameters, key)
         with timeline.stage("check vanilla proofs"), naming_file(path):

@@ -117,8 +117,9 @@ class EmptySectorUpdateCircuit:
         for index, drawn_bits in enumerate(self._draw_challenges(system, partition, comm_r_new)):
             with system.namespace(f"challenge_proofs[{index}]"):
                 node = [*drawn_bits, *partition_bits]
-                rho = self._rho(system, phi, node, h_select)
-                self._challenge(system, node, rho, root_r_old, root_r_new, apex_leaves)
+                system.repeat(
+                    self._challenge, node, phi, h_select, root_r_old, root_r_new, apex_leaves
+                )
 
     def _draw_challenges(
         self, system: ConstraintSystem, partition: Signal, comm_r_new: Signal
@@ -155,10 +156,14 @@ class EmptySectorUpdateCircuit:
             return neptune_hash(system, [phi, high], tag=ARBITRARY_TAG)
 
     def _challenge(
-        self, system: ConstraintSystem, node: list[Signal], rho: Signal, root_r_old: Signal,
-        root_r_new: Signal, apex_leaves: list[Signal],
+        self, system: ConstraintSystem, node: list[Signal], phi: Signal, h_select: list[Signal],
+        root_r_old: Signal, root_r_new: Signal, apex_leaves: list[Signal],
     ) -> None:  # fmt: skip
-        """Constrain the old node, the data and the new node of a challenge."""
+        """Constrain the old node, the data and the new node of a challenge.
+
+        node: the bits of its index.
+        """
+        rho = self._rho(system, phi, node, h_select)
         old_node = system.private(name_here(system, "proof_r_old/leaf"))
         data = system.private(name_here(system, "proof_d_new/leaf"))
         encoded_data = system.multiply(data, rho)

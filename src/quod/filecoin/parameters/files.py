@@ -8,7 +8,7 @@ from enum import Enum
 from pathlib import Path
 
 from quod.device.cache.cache import CompileCache, key_of
-from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.discovery import DeviceChoice
 from quod.device.runtime.background import Background
 from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError, MismatchError
@@ -86,10 +86,11 @@ def open_proving_key(
     A test key proves, and is `insecure`. Raises InputError for a file that is neither, the errors
     of `ProvingKey.from_bellman`, and DeviceError for too little memory.
     """
-    timeline, target = or_null(timeline), resolve_device(device)
+    instance("the parameters", parameters, ParameterSet, "give a kind and a sector")
+    timeline, target = or_null(timeline), parameters.check_device(device)
     file = parameter_file(parameters, path, ("params",))
     is_checked = flag("checked", checked)
-    if target.host_memory or target.kind == "webgpu":
+    if not parameters.uses_device_key(target):
         with timeline.stage("digest of parameters"):
             is_checked &= not _is_of_network(parameters, file, _remembered_digest(file))
         return ProvingKey.from_bellman(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.discovery import DeviceChoice
 from quod.device.runtime.timeline import Timeline, or_null
 from quod.field.array import check_seed
 from quod.filecoin.parameters.files import AnyPath, default_folder, device_circuit
@@ -14,9 +14,11 @@ from quod.formats.bellman import bellman_key_content, bellman_parameters_content
 from quod.formats.output import Content, write_all_atomically
 from quod.groth16.device_key.bases import make_points
 from quod.groth16.device_key.bellman import parameters_content, verifying_points
-from quod.groth16.device_key.key import device_for
+from quod.groth16.device_key.key import DeviceKey, device_for
 from quod.groth16.encodings.bellman_key import points_of
+from quod.groth16.keys import ProvingKey
 from quod.groth16.setup import make_key
+from quod.r1cs.circuit import Circuit
 from quod.validation import file_path, flag, instance
 
 
@@ -32,10 +34,10 @@ def make_parameters(
     replace: whether to replace existing files, which may be the network's.
     On CUDA the key is made in the GPU's memory, and written from there.
     The verifying key's gamma marks a test key, which Quod refuses unless `allow_insecure`. Raises
-    InputError for a circuit that is too large (`ParameterSet.check_traced`), and OutputError.
+    the error of `ParameterSet.check_device`, and OutputError.
     """
     instance("the parameters", parameters, ParameterSet, "give a kind and a sector")
-    parameters.check_traced()
+    on_device = parameters.check_device(device)
     check_seed(seed)
     replace, timeline = flag("replace", replace), or_null(timeline)
     target = default_folder() if folder is None else Path(file_path(folder))
@@ -44,9 +46,8 @@ def make_parameters(
     ]
     with timeline.stage("circuit"):
         circuit = parameters.circuit()
-    on_device = resolve_device(device)
     contents: tuple[Content, Content]
-    if on_device.host_memory or on_device.kind == "webgpu":
+    if not parameters.uses_device_key(on_device):
         key = make_key(circuit, seed, device=on_device, timeline=timeline, monomial=True)
         host_points = points_of(key)
         contents = bellman_parameters_content(host_points), bellman_key_content(host_points)
@@ -68,3 +69,18 @@ def make_parameters(
             exclusive=[] if replace else paths,
         )
     return paths
+
+
+def make_proving_key(
+    parameters: ParameterSet, circuit: Circuit, seed: int, device: DeviceChoice = "cpu",
+    timeline: Timeline | None = None,
+) -> ProvingKey | DeviceKey:  # fmt: skip
+    """Return the INSECURE key that `make_parameters` writes, without files.
+
+    circuit: that of the set.
+    """
+    target = parameters.check_device(device)
+    if parameters.uses_device_key(target):
+        return DeviceKey.make(device_circuit(parameters, circuit), target, seed, timeline)
+    key = make_key(circuit, seed, device=target, timeline=timeline, monomial=True)
+    return ProvingKey(key, target, timeline, allow_insecure=True)

@@ -10,9 +10,10 @@ import hashlib
 from enum import Enum
 from typing import Literal
 
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.filecoin.graph import DRG_PARENTS, EXPANDER_PARENTS
-from quod.filecoin.registered_proofs import REGISTERED_SIZES
 from quod.filecoin.sectors import (
     BASE_ARITY,
     SECTORS,
@@ -30,13 +31,13 @@ VERSION = 28
 
 CURVE = "bls12_381"
 _MODULE = "quod.filecoin.circuits.builtin"
-_TRACED_SIZES = {
-    "porep": REGISTERED_SIZES[:3],
-    "window": REGISTERED_SIZES[:3],
-    "winning": REGISTERED_SIZES,
-    "update": REGISTERED_SIZES[:1],
-}
-"""The sector sizes whose circuits `quod.filecoin.circuits.builtin` has, by kind of proof."""
+_LARGEST_LISTED = {
+    "porep": 1 << 30, "window": 1 << 30, "winning": max(SECTORS), "update": 16 << 20,
+}  # fmt: skip
+"""The largest sector size whose constraints can be listed one by one, by kind of proof.
+
+Keys of larger circuits exist in a GPU's memory only (`quod.groth16.device_key`).
+"""
 
 Suffix = Literal["params", "vk", "meta"]
 
@@ -119,21 +120,27 @@ class ParameterSet:
         sector = self.sector
         return f"merkletree-poseidon_hasher-{BASE_ARITY}-{sector.sub_arity}-{sector.top_arity}"
 
-    def check_traced(self) -> None:
-        """Raise InputError if the circuit is too large to be traced, or has no published set."""
-        sizes = _TRACED_SIZES[self.kind.value]
-        if self.sector.size not in sizes:
-            names = ", ".join(SECTORS[size].name for size in sizes)
+    def check_device(self, device: DeviceChoice) -> AnyDevice:
+        """Return the device; raise InputError if keys of this size need CUDA and it is another."""
+        target, largest = resolve_device(device), _LARGEST_LISTED[self.kind.value]
+        if self.sector.size > largest and not self.uses_device_key(target):
             raise InputError(
-                f"proofs of the kind {self.kind.value} are supported for sectors of {names}, not "
-                f"of {self.sector.name}"
+                f"proofs of the kind {self.kind.value} for sectors of {self.sector.name} need a "
+                f"CUDA device; {target.name} proves those up to {SECTORS[largest].name}"
             )
+        return target
+
+    def uses_device_key(self, device: AnyDevice) -> bool:
+        """Return whether keys are in the device's memory alone (`quod.groth16.device_key`).
+
+        So they are on CUDA, except for WinningPoSt, which has few constraints and must be fast.
+        """
+        return (
+            self.kind is not ProofKind.WINNING
+            and not device.host_memory
+            and device.kind != "webgpu"
+        )
 
     def circuit(self) -> Circuit:
-        """Return the circuit, traced or from the cache.
-
-        Raises InputError as `check_traced`. PoRep of 2 KiB, 2.7 million constraints, takes minutes
-        to trace.
-        """
-        self.check_traced()
+        """Return the circuit, traced or from the cache; the largest take 20 s to trace."""
         return builtin_circuit(_MODULE, f"{self.kind.value}_{self.sector.name.lower()}", CURVE)
