@@ -316,6 +316,13 @@ def test_parameter_files(
     assert run("params", "window", "--params", ".") == 3
     (tmp_path / WINDOW.file_name("vk")).write_bytes(b"x" * 100)
     assert run("params", "window", "2KiB", "--params", ".") == 3
+    # A test key of another set, and one that is cut off.
+    SimulatedKey(POREP.public, test=True).write(tmp_path / WINDOW.file_name("vk"))
+    assert run("params", "window", "2KiB", "--params", ".") == 4
+    (tmp_path / WINDOW.file_name("vk")).unlink()
+    name = WINDOW.file_name("params")
+    (tmp_path / name).write_bytes((window_folder / name).read_bytes()[:-1])
+    assert run("params", "window", "2KiB", "--params", ".") == 3
 
 
 @pytest.mark.thorough

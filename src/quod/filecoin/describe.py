@@ -20,6 +20,7 @@ from quod.groth16.encodings.bellman import proofs_from_bytes, weakness_in
 from quod.validation import file_path
 
 _MAX_PROOF_BYTES = PROOF_BYTES << 10
+_MAX_CHECKED_BYTES = 1 << 26
 _RECORD_KEY = b'"porep_config"'
 _START_BYTES = 1 << 16
 
@@ -53,13 +54,19 @@ def is_record_file(data: bytes) -> bool:
 
 
 def _key(data: memoryview, name: str) -> Description:
-    key, digest = BellmanVerifyingKey.parse(data, name), digest_of(data)
+    digest = digest_of(data)
+    network = network_set(digest)
+    if network is not None and len(data) > _MAX_CHECKED_BYTES:
+        # The digest shows that the points are those of the ceremony.
+        key = BellmanVerifyingKey.open_start(name)
+    else:
+        key = BellmanVerifyingKey.parse(data, name)
     weakness = weakness_in(key)
     return {
         "kind": "bellman verifying key or parameters",
         "named_as": _set_named(Path(name).name),
         "digest": digest,
-        "network": network_set(digest),
+        "network": network,
         "public": key.public,
         "insecure": False if weakness is None else weakness.reason,
     }

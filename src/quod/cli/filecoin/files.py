@@ -98,8 +98,14 @@ def params(
 def _check_parameters(sets: list[ParameterSet], folder: Path) -> None:
     """Print the origin of the files of sets in a folder; raise if a file is of neither origin."""
     from quod.errors import InputError
-    from quod.filecoin.parameters.files import Origin, file_digest, origin_of
+    from quod.filecoin.parameters.files import (
+        Origin,
+        check_public_count,
+        file_digest,
+        origin_of,
+    )
     from quod.filecoin.parameters.identifiers import Suffix
+    from quod.formats.bellman import BellmanVerifyingKey
 
     suffixes: tuple[Suffix, ...] = ("params", "vk")
     files = [
@@ -117,6 +123,9 @@ def _check_parameters(sets: list[ParameterSet], folder: Path) -> None:
         digest = file_digest(path)
         try:
             origin = origin_of(parameters, path, digest)
+            if origin is Origin.TEST:
+                check_public_count(parameters, path)
+                BellmanVerifyingKey.open(path)
         except InputError as error:
             errors.append(error)
             continue

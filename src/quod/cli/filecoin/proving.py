@@ -133,7 +133,8 @@ def _prove(
                 warn(f"{key} is a test key: anyone can forge proofs for it")
             try:
                 with timeline.stage("prove"):
-                    proof = prover.prove(statement, inputs)
+                    # With a timeline, witnesses and proofs do not overlap.
+                    proof = prover.prove(statement, inputs, timeline if timings else None)
             finally:
                 prover.close()
         with timeline.stage("write"):
