@@ -127,7 +127,9 @@ def prove_commit(
     statement = SealStatement.of_output(output)
     prover.check_parameters(statement)
     with or_null(timeline).stage(_CHECKS):
-        inputs = checked_commit_inputs(output, miner=miner, sector_number=sector_number)
+        inputs = checked_commit_inputs(
+            output, miner=miner, sector_number=sector_number, device=prover.key.device
+        )
     return prover.prove(statement, inputs, timeline)
 
 
@@ -144,7 +146,7 @@ def prove_post(
     instance("the statement", statement, PoStStatement, "give a PoStStatement")
     prover.check_parameters(statement)
     with or_null(timeline).stage(_CHECKS):
-        inputs = checked_post_inputs(statement, proofs)
+        inputs = checked_post_inputs(statement, proofs, device=prover.key.device)
     return prover.prove(statement, inputs, timeline)
 
 
@@ -161,7 +163,7 @@ def prove_update(
     instance("the statement", statement, UpdateStatement, "give an UpdateStatement")
     prover.check_parameters(statement)
     with or_null(timeline).stage(_CHECKS):
-        inputs = checked_update_inputs(statement, proofs)
+        inputs = checked_update_inputs(statement, proofs, device=prover.key.device)
     return prover.prove(statement, inputs, timeline)
 
 

@@ -13,7 +13,8 @@ from typing import TypeVar
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError
 from quod.filecoin.checks.commit import check_commit
-from quod.filecoin.checks.post import check_post_sector
+from quod.filecoin.checks.paths import PathChecker
+from quod.filecoin.checks.post import add_post_sector
 from quod.filecoin.checks.update import check_update_partition
 from quod.filecoin.circuits.empty_sector_update import EmptySectorUpdateCircuit
 from quod.filecoin.circuits.fallback_post import FallbackPoStCircuit
@@ -23,6 +24,7 @@ from quod.filecoin.circuits.private_inputs import (
     post_private_inputs,
     update_private_inputs,
 )
+from quod.filecoin.files import check_post_record
 from quod.filecoin.records import CommitOutput, PoStSectorProof, UpdatePartitionProof
 from quod.filecoin.registered_proofs import PoStKind
 from quod.filecoin.statements import PoStStatement, UpdateStatement
@@ -50,6 +52,7 @@ def checked_post_inputs(
     Raises InputError with the field, such as ``proofs[0].comm_r``.
     """
     sector = statement.proof.sector
+    checker = PathChecker(sector, device)
     proofs = _instances(proofs, PoStSectorProof, len(statement.sectors))
     for index, (proof, public) in enumerate(zip(proofs, statement.sectors, strict=True)):
         for name in ("sector_id", "comm_r"):
@@ -57,8 +60,11 @@ def checked_post_inputs(
                 raise MismatchError(
                     "is not that of the statement", section=f"proofs[{index}].{name}"
                 )
-        with _inside(f"proofs[{index}]"):
-            check_post_sector(proof, sector, statement.challenges(index), device=device)
+        field, leaves = f"proofs[{index}]", statement.challenges(index)
+        with _inside(field):
+            check_post_record(proof, sector, len(leaves))
+        add_post_sector(checker, proof, leaves, f"{field}.")
+    checker.check()
     winning = statement.proof.kind is PoStKind.WINNING
     build = FallbackPoStCircuit.winning if winning else FallbackPoStCircuit.window
     circuit = build(sector)

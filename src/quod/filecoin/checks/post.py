@@ -26,11 +26,25 @@ def check_post_sector(
         for index, leaf in enumerate(in_order("the challenges", challenges))
     ]
     check_post_record(proof, sector, len(leaves))
-    (vanilla_proof,) = proof.vanilla_proof
-    field, checker = "vanilla_proof.sectors[0]", PathChecker(sector, device)
-    for index, (path, leaf) in enumerate(zip(vanilla_proof.inclusion_proofs, leaves, strict=True)):
-        section = f"{field}.inclusion_proofs[{index}]"
-        checker.add(section, path, leaf, vanilla_proof.comm_r_last, "comm_r_last")
+    checker = PathChecker(sector, device)
+    add_post_sector(checker, proof, leaves)
     checker.check()
+
+
+def add_post_sector(
+    checker: PathChecker, proof: PoStSectorProof, leaves: Sequence[int], field: str = ""
+) -> None:
+    """Add the vanilla proof of a sector, whose shape was checked, to a checker.
+
+    leaves: the challenged leaves.
+    field: a prefix of the fields in errors, such as ``proofs[3].``.
+    """
+    (vanilla_proof,) = proof.vanilla_proof
+    section = f"{field}vanilla_proof.sectors[0]"
+    for index, (path, leaf) in enumerate(zip(vanilla_proof.inclusion_proofs, leaves, strict=True)):
+        checker.add(
+            f"{section}.inclusion_proofs[{index}]", path, leaf, vanilla_proof.comm_r_last,
+            "comm_r_last",
+        )  # fmt: skip
     roots = vanilla_proof.comm_c, vanilla_proof.comm_r_last
-    checker.check_pair("comm_r", roots, proof.comm_r)
+    checker.add_pair(f"{field}comm_r", roots, proof.comm_r)
