@@ -41,6 +41,12 @@ class Block:
         """The number of wires that a placement adds, without the public ones."""
         return self.system.wires - self.formal_wires
 
+    def column(self, wire: int) -> int:
+        """Return the column of a wire (`quod.r1cs.repetition.parts.Part`)."""
+        if wire < ONE:
+            return self.formal_wires - wire
+        return wire + len(self.system.public_names) if wire > self.formal_wires else wire
+
 
 class Placement:
     """A call of a block: where its rows and wires are in the system that contains it.
