@@ -10,6 +10,7 @@ from quod import r1cs
 from quod.device.cpu.device import CpuDevice
 from quod.errors import DeviceError
 from quod.r1cs import executor
+from quod.r1cs.repetition import row_checks
 from tests.support.thorough import one_and_others
 
 
@@ -40,11 +41,12 @@ def function(system: r1cs.ConstraintSystem) -> None:
 def test_skipped_launches_produce_no_witness(count: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out each launch alone.
 
-    A part of the inputs takes six: three stretches, the arguments of two hints, the values of the
-    wires. How many inputs a part has depends on the processor. The rows are checked in one more.
+    A part of the inputs takes eight: three stretches, their outputs, the arguments of two hints.
+    How many inputs a part has depends on the processor. The rows are checked in one more.
     """
     device = Idle()
-    monkeypatch.setattr(executor, "resolve_device", lambda name: device)
+    for module in (executor, row_checks):
+        monkeypatch.setattr(module, "resolve_device", lambda name: device)
     circuit = r1cs.trace(function)
     circuit.prepare()
     inputs = [{"x": at} for at in range(count)]
@@ -52,7 +54,7 @@ def test_skipped_launches_produce_no_witness(count: int, monkeypatch: pytest.Mon
     assert len(circuit.witnesses(inputs)) == count
     launches = device.launched
     assert launches > 1
-    assert (launches - 1) % (3 + 2 + 1) == 0
+    assert (launches - 1) % (3 + 3 + 2) == 0
     for number in range(launches):
         device.launched, device.left_out = 0, number
         with pytest.raises(DeviceError, match="reported success without computing"):
@@ -63,7 +65,8 @@ def test_skipped_launches_produce_no_witness(count: int, monkeypatch: pytest.Mon
 
 def test_skipped_launches_pass_no_check(monkeypatch: pytest.MonkeyPatch) -> None:
     device = Idle()
-    monkeypatch.setattr(executor, "resolve_device", lambda name: device)
+    for module in (executor, row_checks):
+        monkeypatch.setattr(module, "resolve_device", lambda name: device)
     circuit = r1cs.trace(function)
     circuit.prepare()
     values = circuit.values({"x": 3})

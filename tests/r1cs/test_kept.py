@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -19,9 +19,11 @@ from quod.r1cs import cached_circuits as kept
 from quod.r1cs import witnesses
 from quod.r1cs.cached_circuits import builtin_circuit
 from quod.r1cs.packed import pack, unpack
+from quod.r1cs.repetition.blocks import Block
 from quod.r1cs.witness_program import cached as kept_program
 from quod.r1cs.witness_program.instructions import Program
 from quod.r1cs.witness_program.lowering import lowered
+from quod.r1cs.witness_program.steps import Step
 from tests.device.test_cache import files_of
 from tests.support.thorough import one_and_others
 
@@ -40,9 +42,9 @@ def lowerings(monkeypatch: pytest.MonkeyPatch) -> list[r1cs.ConstraintSystem]:
     """The systems that were lowered."""
     done: list[r1cs.ConstraintSystem] = []
 
-    def counted(system: r1cs.ConstraintSystem) -> Program:
-        done.append(system)
-        return lowered(system)
+    def counted(block: Block, steps: Sequence[Step]) -> Program:
+        done.append(block.system)
+        return lowered(block, steps)
 
     monkeypatch.setattr(kept_program, "lowered", counted)
     return done
@@ -92,6 +94,11 @@ def test_cached_program_is_found_by_its_circuit(
     assert len(files_of(folder)) >= 3
 
 
+def block_of(circuit: r1cs.Circuit) -> tuple[Block, Sequence[Step]]:
+    """The circuit as a block, and its steps."""
+    return Block(circuit.system, 0, None), circuit.system.steps
+
+
 def programs_in(folder: Path, key: str) -> Path:
     (path,) = [path for path in files_of(folder) if path.name == key]
     return path
@@ -106,7 +113,7 @@ def test_damaged_program_is_rebuilt(
 ) -> None:
     first = r1cs.trace(chain())
     first.prepare()
-    key = kept_program._key(first.system)
+    key = kept_program._key(*block_of(first))
     path, cache = programs_in(folder, key), CompileCache(folder)
     content = path.read_bytes()
     if damage == "a byte":
@@ -116,13 +123,13 @@ def test_damaged_program_is_rebuilt(
     elif damage == "another's":
         other = r1cs.trace(chain(factor=4))
         other.prepare()
-        path.write_bytes(programs_in(folder, kept_program._key(other.system)).read_bytes())
+        path.write_bytes(programs_in(folder, kept_program._key(*block_of(other))).read_bytes())
     else:
         # Sealed as it should be.
         cache.put(key, pack({"registers": 5}, []))
     lowerings.clear()
     circuit = r1cs.trace(chain())
-    assert kept_program.cached_program(circuit.system) is None
+    assert kept_program.cached_program(*block_of(circuit)) is None
     assert not path.exists()
     circuit.prepare()
     assert lowerings == [circuit.system]

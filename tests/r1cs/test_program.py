@@ -10,6 +10,7 @@ import pytest
 from quod import r1cs
 from quod.errors import InputError
 from quod.field.array import words_to_integers
+from quod.r1cs.repetition.blocks import Block
 from quod.r1cs.witness_program.instructions import Op
 from quod.r1cs.witness_program.lowering import lowered
 from tests.r1cs.test_circuit import CURVE_NAMES, mixed
@@ -101,7 +102,7 @@ def test_quotient_chain_needs_one_inversion() -> None:
         system.output("out", u)
 
     circuit = r1cs.trace(function)
-    program = lowered(circuit.system)
+    program = lowered(Block(circuit.system, 0, None), circuit.system.steps)
     ops = program.instructions[:, 0].tolist()
     assert ops.count(Op.INVERT) == 1
     assert ops.count(Op.GUARD) == 120

@@ -214,6 +214,28 @@ def test_outputs_before_several_public_inputs_are_outputs() -> None:
     assert trace(function).public_outputs == 1
 
 
+def test_namespaces_of_one_name_keep_inputs_apart() -> None:
+    def inner(system: ConstraintSystem) -> Signal:
+        return system.private(name_here(system, "z"))
+
+    def outer(system: ConstraintSystem, call: Call) -> None:
+        z = call(system, inner)
+        with system.namespace("a"):
+            system.assert_equal(call(system, inner), z)
+
+    def function(call: Call) -> Callable[[ConstraintSystem], None]:
+        def circuit(system: ConstraintSystem) -> None:
+            with system.namespace("a"):
+                call(system, outer, call)
+
+        return circuit
+
+    repeated, expected = trace(function(repeat)), trace(function(plain))
+    assert list(repeated.inputs) == list(expected.inputs) == ["a/z", "a/a/z"]
+    for wire in (1, 2):
+        assert wire_name(repeated.system, wire) == wire_name(expected.system, wire)
+
+
 def test_a_circuit_too_large_to_list_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     repeated = circuit(repeat)
     monkeypatch.setattr(flattening, "MAX_ROWS", 100)

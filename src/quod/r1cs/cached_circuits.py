@@ -10,6 +10,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from itertools import islice
+from typing import Any
+
+from numpy.typing import NDArray
 
 from quod.device.cache import sources
 from quod.device.cache.cache import CompileCache, key_of
@@ -18,13 +22,16 @@ from quod.formats.curves import curve_named
 from quod.frozen import fields_of
 from quod.r1cs.circuit import Circuit, trace
 from quod.r1cs.packed import pack, read_cached, unpack
-from quod.r1cs.repetition.parts import Side
-from quod.r1cs.shape import Counts, Shape
+from quod.r1cs.repetition.parts import Part, Parts, Side
+from quod.r1cs.repetition.schedule import Schedule, Stage
+from quod.r1cs.shape import Counts
 from quod.r1cs.system import ConstraintSystem
-from quod.r1cs.witness_program.cached import program_from, program_parts
-from quod.r1cs.witness_program.instructions import Program
+from quod.r1cs.witness_program.cached import PROGRAM_ARRAYS, program_from, program_parts
 from quod.r1cs.witness_program.steps import Input
 from quod.r1cs.witnesses import WitnessProgram
+
+# The arrays of a part, without the waves of its copies.
+_PART_ARRAYS = 13
 
 
 def builtin_circuit(module: str, name: str, curve: str) -> Circuit:
@@ -55,8 +62,18 @@ def _trace(module: str, name: str, curve: str) -> Circuit:
 
 def _serialise(circuit: Circuit) -> bytes:
     """Serialise a prepared circuit, without the names and lines of its constraints."""
-    program, arrays = program_parts(circuit.program.runner.program, circuit.system)
-    counts = circuit.counts
+    schedule = circuit.program.schedule
+    parts = schedule.parts
+    arrays: list[NDArray[Any]] = [parts.coefficients]
+    for part, starts in zip(parts.parts, schedule.starts, strict=True):
+        arrays += [starts, part.rows, part.table, part.first_row, part.first_wire]
+        for side in part.sides:
+            arrays += [side.row_ptr, side.column, side.number]
+    stages = []
+    for stage in schedule.stages:
+        program, program_arrays = program_parts(stage.program, (), circuit.field)
+        stages.append([stage.part, stage.wave, program])
+        arrays += program_arrays
     inputs = [
         [
             declaration.name,
@@ -67,28 +84,39 @@ def _serialise(circuit: Circuit) -> bytes:
         ]
         for declaration in circuit.inputs.values()
     ]
-    shape = circuit.shape
-    for side in shape.sides:
-        arrays += [side.row_ptr, side.column, side.number]
-    facts = {"counts": list(fields_of(counts).values()), "inputs": inputs, "program": program}
-    return pack(facts, [*arrays, shape.coefficients])
+    facts = {
+        "counts": list(fields_of(circuit.counts).values()), "inputs": inputs,
+        "parts": len(parts.parts), "stages": stages,
+    }  # fmt: skip
+    return pack(facts, arrays)
 
 
 def _read(data: bytes, module: str, name: str, curve: str) -> Circuit:
     """Restore a circuit from the result of `_serialise`."""
-    facts, arrays = unpack(data)
-    # Four arrays of the program, three for each of A, B and C, and the coefficients.
-    *arrays, coefficients = arrays
-    a, b, c = (Side(*arrays[index : index + 3]) for index in (4, 7, 10))
-    program = program_from(facts["program"], arrays[:4], (), curve_named(curve).fr)
+    facts, all_arrays = unpack(data)
+    field, counts = curve_named(curve).fr, Counts(*facts["counts"])
+    arrays = iter(all_arrays)
+    coefficients = next(arrays)
+    parts, starts = [], []
+    for _ in range(facts["parts"]):
+        starts.append(next(arrays))
+        rows, table, first_row, first_wire, *sides = islice(arrays, _PART_ARRAYS)
+        a, b, c = (Side(*sides[index : index + 3]) for index in (0, 3, 6))
+        parts.append(Part(rows, (a, b, c), table, first_row, first_wire))
+    stages = [
+        Stage(part, wave, program_from(program, list(islice(arrays, PROGRAM_ARRAYS)), (), field))
+        for part, wave, program in facts["stages"]
+    ]
     inputs = {
         name_of_input: Input(name_of_input, wires, bits=bits, single=single, public=public)
         for name_of_input, wires, bits, single, public in facts["inputs"]
     }
-    shape = Shape(coefficients, (a, b, c))
-    counts = Counts(*facts["counts"])
+    schedule = Schedule(
+        Parts(coefficients, tuple(parts), counts.public, counts.wires, counts.constraints),
+        tuple(stages), tuple(starts),
+    )  # fmt: skip
     return _CachedCircuit(
-        lambda: _trace(module, name, curve).traced, curve, counts, inputs, shape, program
+        lambda: _trace(module, name, curve).traced, curve, counts, inputs, schedule
     )
 
 
@@ -97,9 +125,9 @@ class _CachedCircuit(Circuit):
 
     def __init__(
         self, trace_system: Callable[[], ConstraintSystem], curve: str, counts: Counts,
-        inputs: Mapping[str, Input], shape: Shape, program: Program,
+        inputs: Mapping[str, Input], schedule: Schedule,
     ) -> None:  # fmt: skip
         self._source = trace_system
         self._describe(curve, counts, inputs)
-        self.shape = shape
-        self.program = WitnessProgram(self, program)
+        self.parts = schedule.parts
+        self.program = WitnessProgram(self, schedule)

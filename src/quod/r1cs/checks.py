@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Sequence
 
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.r1cs.names import path_name
+from quod.r1cs.repetition.blocks import Placement
 from quod.r1cs.signal import place
 from quod.r1cs.system import ConstraintSystem
 
@@ -32,7 +34,7 @@ class Failure:
 
 
 class UnsatisfiedError(InputError):
-    """A witness does not satisfy a circuit; `failures` lists every constraint that fails.
+    """A witness does not satisfy a circuit; `failures` lists the constraints that fail.
 
     constraints: the number of constraints of the circuit.
     where: the prefix of the message.
@@ -55,14 +57,47 @@ def failing_rows(system: ConstraintSystem, values: list[int]) -> list[int]:
     return failing
 
 
-def failures_of(system: ConstraintSystem, values: list[int], rows: Iterable[int]) -> list[Failure]:
-    """Describe constraints that fail: row, namespace, line of code, and the values a, b and c."""
-    failures = []
-    for row in rows:
-        a, b, c = (total % system.prime for total in _sums(system, row, values))
-        code = place(system.row_codes[row], system.row_instructions[row])
-        failures.append(Failure(row, path_name(system, system.row_paths[row]), code, a, b, c))
-    return failures
+def failures_of(
+    system: ConstraintSystem, value_of: Callable[[int], int], rows: Iterable[int]
+) -> list[Failure]:
+    """Describe rows that fail; the system may have placements.
+
+    value_of: returns the value of a wire of the system.
+    """
+    return [_failure(system, value_of, row) for row in rows]
+
+
+def _failure(system: ConstraintSystem, value_of: Callable[[int], int], row: int) -> Failure:
+    namespaces, placements = list[str](), list[Placement]()
+    inner, inner_row = system, row
+    while inner.placements:
+        # The only placement that can have the row is the last one that begins at or before it.
+        index = bisect_right(inner.placements, inner_row, key=lambda placement: placement.row)
+        if not index:
+            break
+        placement = inner.placements[index - 1]
+        end = placement.row + placement.block.system.rows
+        if inner_row >= end:
+            inner_row += placement.own_rows - end
+            break
+        placements.append(placement)
+        namespaces.append(path_name(inner, placement.path))
+        inner_row -= placement.row
+        inner = placement.block.system
+    namespaces.append(path_name(inner, inner.row_paths[inner_row]))
+
+    def value(wire: int) -> int:
+        for placement in reversed(placements):
+            wire = placement.wire_of(wire)
+        return value_of(wire)
+
+    a, b, c = (
+        sum([value(wire) * k for wire, k in zip(*inner.row(side, inner_row), strict=True)])
+        % system.prime
+        for side in range(3)
+    )
+    line = place(inner.row_codes[inner_row], inner.row_instructions[inner_row])
+    return Failure(row, "/".join(filter(None, namespaces)), line, a, b, c)
 
 
 def _sums(system: ConstraintSystem, row: int, values: list[int]) -> list[int]:

@@ -33,6 +33,7 @@ from quod.r1cs.repetition.flattening import flattened
 from quod.r1cs.repetition.parts import Parts, parts_of
 from quod.r1cs.resident_witness import OF_A_CIRCUIT
 from quod.r1cs.shape import Counts, Shape, shape_of
+from quod.r1cs.signal import ONE
 from quod.r1cs.system import ConstraintSystem
 from quod.r1cs.witness_program import replay
 from quod.r1cs.witness_program.steps import Input
@@ -130,9 +131,9 @@ class Circuit:
         """Compute the values of all wires for these inputs.
 
         With `check`, every constraint is evaluated, and `UnsatisfiedError` names the constraints
-        that fail. Raises `InputError` for inputs that do not fit the circuit. The first witness is
-        computed step by step in Python. Later witnesses of a large circuit are computed by a
-        compiled program (`prepare`).
+        that fail. Raises `InputError` for inputs that do not fit the circuit. The first witness of
+        a circuit without `ConstraintSystem.repeat` is computed step by step in Python. All others
+        of a large circuit are computed by compiled programs (`prepare`).
         """
         (witness,) = self.witnesses([inputs], check=check)
         return witness
@@ -168,7 +169,7 @@ class Circuit:
         """Compute witnesses in a device's memory; see `witnesses`."""
         witnesses, memories = self.program.resident(inputs, device)
         if check:
-            failing = self.program.failing_in(memories, len(witnesses[0]), device)
+            failing = self.program.failing_in(memories, device)
             self._raise_for_failing(failing, lambda index: witnesses[index].values)
         return list(witnesses)
 
@@ -254,7 +255,12 @@ class Circuit:
         ]
 
     def _failures(self, words: Words, rows: Sequence[int]) -> list[Failure]:
-        return failures_of(self.system, replay.by_wire(self.system, self._integers(words)), rows)
+        def value_of(wire: int) -> int:
+            index = -wire if wire < ONE else wire + self.public * (wire > ONE)
+            (value,) = self._integers(words[index : index + 1])
+            return value
+
+        return failures_of(self.traced, value_of, rows)
 
     def _integers(self, words: Words) -> list[int]:
         return words_to_integers(self.field, words)

@@ -1,9 +1,8 @@
-"""Execution of compiled witness programs for batches of inputs, and the check of constraints."""
+"""Execution of compiled witness programs for batches of inputs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,51 +11,81 @@ from numpy.typing import NDArray
 from quod.device.discovery import resolve_device
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice, in_host_memory
-from quod.device.runtime.sentinel import UNWRITTEN, check_written, mark, not_written, unwritten
+from quod.device.runtime.sentinel import UNWRITTEN, check_written, not_written, unwritten
+from quod.device.runtime.stream import RecordingStream
 from quod.field.array import Words, from_integers, integers_to_words, words_to_integers
 from quod.field.moduli import Modulus
-from quod.r1cs.inputs import InputNumbers, with_input_index
+from quod.frozen import frozen
+from quod.r1cs.inputs import InputNumbers, input_words, with_input_index
 from quod.r1cs.kernels import (
-    InputCounts,
+    Copies,
+    Lanes,
     ProgramTables,
     ReplayArrays,
     count_unwritten,
-    failing_rows,
+    hint_arguments,
     replay_program,
-    witness_values,
+    store_outputs,
+    store_values,
 )
-from quod.r1cs.shape import Shape
-from quod.r1cs.witness_program.instructions import Call, Program
+from quod.r1cs.repetition.parts import Part
+from quod.r1cs.repetition.schedule import Schedule, Stage, StageRun
+from quod.r1cs.witness_program.instructions import Call, Stretch
 from quod.r1cs.witness_program.replay import hinted
 
-# Bytes of registers, at most, that one launch works on.
+# Bytes of registers, at most, that launches work on at a time.
 _MAX_BYTES = 1 << 30
+# The largest number of values of the witnesses that are computed together: kernels index them with
+# 32 bits.
+_MAX_VALUES = 1 << 31
 # Workgroup size on a GPU; all instances of a workgroup take the same branches.
 _GPU_WORKGROUP_SIZE = 32
+# Outputs that an instance on a GPU stores.
+_GPU_STORES = 16
 # Instances, at most, that look for unwritten elements.
 _MAX_CHECK_INSTANCES = 1 << 13
 
 
-class ProgramRunner:
-    """The execution of a witness program on a device, by default the CPU."""
+@frozen(eq=False)
+class _Replay:
+    """The replay of a stage for lanes `first` to `last` - 1, in workgroups of `width` instances."""
 
-    def __init__(self, program: Program, modulus: Modulus, device: AnyDevice | None = None) -> None:
-        self.program, self.modulus, self._device_choice = program, modulus, device
+    run: StageRun
+    first: int
+    last: int
+    width: int
+
+    @property
+    def groups(self) -> int:
+        return -(-(self.last - self.first) // self.width)
+
+    @property
+    def registers(self) -> int:
+        return self.run.stage.program.registers
+
+
+class WitnessRunner:
+    """The computation of witnesses by a schedule, on a device, by default the CPU."""
+
+    def __init__(
+        self, schedule: Schedule, input_wires: NDArray[np.int64], modulus: Modulus,
+        device: AnyDevice | None = None,
+    ) -> None:  # fmt: skip
+        self.schedule, self.input_wires, self.modulus = schedule, input_wires, modulus
+        self._device_choice = device
+        self._program_tables: dict[Stage, tuple[ProgramTables, Any]] = {}
+        self._copies: dict[StageRun, Copies] = {}
+        self._copy_tables: dict[int, Any] = {}
 
     @property
     def device(self) -> AnyDevice:
         """The device; the CPU is resolved at each access, as a failed one is opened again."""
         return self._device_choice or resolve_device("cpu")
 
-    @cached_property
-    def _tables(self) -> ProgramTables:
-        """The instructions, terms and coefficients, in memory that the device reads."""
-        program = self.program
-        tables = (
-            program.instructions, _nonempty(program.terms),
-            _nonempty(from_integers(self.modulus, program.coefficients)),
-        )  # fmt: skip
-        return ProgramTables(*[_readable_table(self.device, table) for table in tables])
+    @property
+    def wires(self) -> int:
+        """The number of wires of a witness."""
+        return self.schedule.parts.wires
 
     def run(self, inputs: Sequence[InputNumbers]) -> tuple[Words, NDArray[np.bool_]]:
         """Compute all wires; return integers, (inputs, wires, words) u32, and a mask of inputs.
@@ -65,8 +94,11 @@ class ProgramRunner:
         DeviceError if the device has not written every value: stale memory could pass for a
         witness.
         """
-        out = unwritten(len(inputs), len(self.program.outputs), self.modulus.words)
-        divides = self._compute_in_chunks(inputs, lambda start, stop: out[start:stop])
+        out = unwritten(len(inputs), self.wires, self.modulus.words)
+        divides = np.zeros(len(inputs), np.bool_)
+        for start, stop in self._chunks(len(inputs)):
+            memory = Buffer.wrap(out[start:stop])
+            divides[start:stop] = _Computation(self, memory, inputs, start, stop).run()
         check_written(self.device, "witnesses", out)
         return out, divides
 
@@ -76,27 +108,32 @@ class ProgramRunner:
         """Compute witnesses in the device's memory, without copying values to the host.
 
         Returns the witnesses in one buffer, or in several if they exceed the device's largest
-        buffer, and the mask of inputs that divide by 0.
+        buffer or a quarter of its memory, and the mask of inputs that divide by 0.
         """
         memories = list[Buffer]()
-
-        def chunk_output(start: int, stop: int) -> Buffer:
-            memories.append(self._unwritten(stop - start))
-            return memories[-1]
-
-        divides = self._compute_in_chunks(inputs, chunk_output)
+        divides = np.zeros(len(inputs), np.bool_)
+        for start, stop in self._chunks(len(inputs)):
+            memory = self.device.allocate((stop - start) * self.witness_bytes, zero=False)
+            divides[start:stop] = _Computation(self, memory, inputs, start, stop).run()
+            memories.append(memory)
         for memory in memories:
             self._check_written(memory)
         return memories, divides
 
-    def _unwritten(self, count: int) -> Buffer:
-        """Allocate device memory for `count` witnesses, marked as not yet written."""
-        device = self.device
-        out = device.allocate(count * self._row, zero=False)
-        recording = device.stream("witnesses").record()
-        recording.fill(out, UNWRITTEN)
-        recording.finish().run()
-        return out
+    @property
+    def witness_bytes(self) -> int:
+        """The size of a witness in bytes."""
+        return self.wires * self.modulus.bytes
+
+    def _chunks(self, count: int) -> Iterator[tuple[int, int]]:
+        """Yield start and stop of chunks of `count` witnesses that are computed together."""
+        device, room = self.device, _MAX_VALUES // self.wires
+        if not in_host_memory(device):
+            memory = min(device.largest_buffer, device.memory_budget // 4)
+            room = min(room, memory // self.witness_bytes)
+        step = max(1, room)
+        for start in range(0, count, step):
+            yield start, min(start + step, count)
 
     def _check_written(self, out: Buffer) -> None:
         """Raise DeviceError if a value of witnesses in device memory was not written."""
@@ -111,215 +148,317 @@ class ProgramRunner:
         if unwritten_counts.any():
             raise not_written(device, "witnesses")
 
+    # --- plans
+
+    def batches(self, witnesses: int) -> list[list[_Replay]]:
+        """Return replays that may run concurrently, with registers of at most `_MAX_BYTES`.
+
+        The batches are to run in this order. A replay that calls hints has its own batch.
+        """
+        # On a CPU each launch uses all threads, so there is one at a time.
+        max_bytes = 0 if in_host_memory(self.device) else self._max_bytes
+        batches: list[list[_Replay]] = []
+        for wave in self.schedule.waves:
+            used = max_bytes + 1
+            for run in wave:
+                calls = run.stage.program.has_calls
+                for replay in self._replays(run, witnesses):
+                    size = self.register_bytes(replay)
+                    if used + size > max_bytes or calls:
+                        batches.append([])
+                        used = 0
+                    batches[-1].append(replay)
+                    used = max_bytes + 1 if calls else used + size
+        return batches
+
+    def state_bytes(self, replay: _Replay) -> int:
+        """Return the bytes of the states of a stretch of a replay."""
+        return _rounded(8 * replay.groups * replay.width, self.device.address_alignment)
+
+    def register_bytes(self, replay: _Replay) -> int:
+        """Return the bytes of a replay's registers."""
+        size = replay.groups * replay.width * replay.registers * self.modulus.bytes
+        return _rounded(size, self.device.address_alignment)
+
     @property
-    def _row(self) -> int:
-        """The size of a witness in bytes."""
-        return len(self.program.outputs) * self.modulus.bytes
+    def _max_bytes(self) -> int:
+        return min(_MAX_BYTES, self.device.largest_buffer)
 
-    def _compute_in_chunks(
-        self, inputs: Sequence[InputNumbers], output_of: Callable[[int, int], Any]
-    ) -> NDArray[np.bool_]:
-        """Compute inputs in chunks that fit in memory; return the mask of those that divide by 0.
+    def _replays(self, run: StageRun, witnesses: int) -> Iterator[_Replay]:
+        """Yield replays of a stage, each with registers that fit in memory."""
+        device, lanes = self.device, witnesses * len(run.copies)
+        size = run.stage.program.registers * self.modulus.bytes
+        if in_host_memory(device):
+            # A single input runs without SIMD, as all other lanes would idle.
+            width = 1 if lanes == 1 else device.lanes
+            max_groups = device.multiprocessors
+        else:
+            width = _GPU_WORKGROUP_SIZE
+            while width > 1 and width * size > device.largest_buffer:
+                width //= 2
+            max_groups = max(1, self._max_bytes // (width * size))
+        for first in range(0, lanes, max_groups * width):
+            yield _Replay(run, first, min(first + max_groups * width, lanes), width)
 
-        output_of: returns the array or buffer for the witnesses of inputs start to stop - 1.
-        """
-        device, register_bytes = self.device, self.program.registers * self.modulus.bytes
-        on_host = in_host_memory(device)
-        item_bytes = max(register_bytes, self._row)
-        # Workgroups of `width` instances; on the CPU each instance is a SIMD lane.
-        # A single input runs without SIMD, as all other lanes would idle.
-        width = (
-            (1 if len(inputs) == 1 else device.lanes)
-            if on_host
-            else _workgroup_size(device, item_bytes)
-        )
-        max_groups = max(1, _max_buffer_bytes(device) // (item_bytes * width))
-        groups = min(-(-len(inputs) // width), max_groups)
-        if on_host:
-            groups = min(groups, device.multiprocessors)
-        values: Any = (
-            np.empty((groups, self.program.registers, width, self.modulus.words), np.uint32)
-            if on_host
-            else device.allocate(groups * register_bytes * width, zero=False)
-        )
-        divides = np.zeros(len(inputs), np.bool_)
-        for start in range(0, len(inputs), groups * width):
-            stop = min(start + groups * width, len(inputs))
-            indices = range(start, stop)
-            divides[start:stop] = self._run(inputs, indices, width, values, output_of(start, stop))
-        return divides
+    # --- tables in memory that the device reads
 
-    def _run(
-        self, inputs: Sequence[InputNumbers], indices: range, width: int, values: Any, out: Any
-    ) -> NDArray[np.bool_]:
-        """Compute the inputs at `indices` in one launch per stretch, and call hints in between.
+    def tables_of(self, stage: Stage) -> tuple[ProgramTables, Any]:
+        """Return the tables of a stage's program, and its outputs."""
+        tables = self._program_tables.get(stage)
+        if tables is None:
+            program = stage.program
+            arrays = (
+                program.instructions, nonempty(program.terms),
+                nonempty(from_integers(self.modulus, program.coefficients)),
+            )  # fmt: skip
+            tables = self._program_tables[stage] = (
+                ProgramTables(*[readable(self.device, array) for array in arrays]),
+                readable(self.device, nonempty(program.outputs)),
+            )
+        return tables
 
-        Returns the mask of inputs that divide by 0.
-        """
-        device, program, modulus = self.device, self.program, self.modulus
-        count = len(indices)
-        groups = -(-count // width)
-        elements, bits = self._arrange(inputs[indices.start : indices.stop], groups, width)
-        flags = np.zeros(groups * width, np.uint32)
-        compiled = device.compile(replay_program, lanes=width, modulus=modulus)
-        reached = unwritten(groups * width, 1)
-        counts = InputCounts(program.registers, elements.shape[1], bits.shape[1])
-        arrays = ReplayArrays(elements, bits, values, flags, reached)
-        first = 0
-        for stretch_index, last in enumerate(program.stretches):
-            mark(reached)
-            device.launch(compiled, groups, first, last, counts, self._tables, arrays)
-            check_written(device, "the values of a witness", reached)
-            first = last
-            if stretch_index < len(program.calls):
-                arguments = self._arguments(program.calls[stretch_index], width, values, count)
-                for index in np.flatnonzero(flags[:count] == 0).tolist():
-                    with with_input_index(indices[index], len(inputs)):
-                        self._call(
-                            program.calls[stretch_index],
-                            arguments[index],
-                            elements,
-                            *divmod(index, width),
-                        )
-        self._gather(program.outputs, width, values, out, count)
-        divides: NDArray[np.bool_] = flags[:count] != 0
-        return divides
+    def copies_of(self, run: StageRun) -> Copies:
+        """Return the table of the copies of a stage in a wave."""
+        copies = self._copies.get(run)
+        if copies is None:
+            table = self._copy_tables.get(run.stage.part)
+            if table is None:
+                part = self.schedule.part_of(run.stage)
+                table = self._copy_tables[run.stage.part] = readable(self.device, copy_table(part))
+            copies = self._copies[run] = Copies(readable(self.device, run.copies), table)
+        return copies
 
-    def _gather(
-        self, registers: NDArray[np.uint32], width: int, values: Any, out: Any, inputs: int,
-        *, are_integers: bool = False,
+    def lanes_of(self, replay: _Replay) -> Lanes:
+        """Return the lanes of a replay."""
+        fixed = self.schedule.part_of(replay.run.stage).table.shape[1]
+        return Lanes(replay.first, replay.last, len(replay.run.copies), fixed, self.wires)
+
+
+class _Computation:
+    """The computation of the witnesses of inputs `start` to `stop` - 1 in a buffer."""
+
+    def __init__(
+        self, runner: WitnessRunner, memory: Buffer, inputs: Sequence[InputNumbers], start: int,
+        stop: int,
     ) -> None:  # fmt: skip
-        """Copy the given registers of each input to `out`, input by input."""
-        device, count = self.device, inputs * len(registers)
-        gather = device.compile(witness_values, modulus=self.modulus, are_integers=are_integers)
-        device.launch(
-            gather, -(-count // device.lanes), count, width, self.program.registers,
-            len(registers), registers, values, out,
+        self._runner, self._device, self._modulus = runner, runner.device, runner.modulus
+        self._memory, self._inputs, self._start = memory, inputs[start:stop], start
+        self._input_count, self._count = len(inputs), stop - start
+        self._queue = _Queue(self._device)
+        self._divides = np.zeros(self._count, np.bool_)
+        self._batches = runner.batches(self._count)
+        sizes = [
+            runner.state_bytes(replay) * len(replay.run.stage.program.stretches)
+            for batch in self._batches
+            for replay in batch
+        ]
+        self._states = self._device.allocate(max(sum(sizes), 4), zero=False)
+        # Of the stretches that were launched and not checked yet: the replay, the last instruction
+        # and where the states are.
+        self._unchecked: list[tuple[_Replay, int, int]] = []
+        self._states_end = 0
+
+    def run(self) -> NDArray[np.bool_]:
+        """Compute the witnesses; return the mask of inputs that divide by 0."""
+        runner, device = self._runner, self._device
+        self._fill(self._states)
+        self._store_inputs()
+        register_bytes = [
+            sum([runner.register_bytes(replay) for replay in batch]) for batch in self._batches
+        ]
+        registers = device.allocate(max([4, *register_bytes]), zero=False)
+        for batch in self._batches:
+            self._run_batch(batch, registers)
+        self._finish()
+        return self._divides
+
+    def _fill(self, memory: Buffer) -> None:
+        """Mark memory as unwritten."""
+        if in_host_memory(self._device):
+            memory.view(np.uint32)[:] = UNWRITTEN
+        else:
+            self._queue.fill(memory, UNWRITTEN)
+
+    def _store_inputs(self) -> None:
+        wires = self._runner.input_wires
+        if not in_host_memory(self._device):
+            self._fill(self._memory)
+        words = input_words(self._modulus, self._inputs, len(wires))
+        starts = np.arange(self._count)[:, None] * self._runner.wires
+        self._store((starts + wires).reshape(-1), words.reshape(-1, self._modulus.words))
+
+    def _store(self, indices: NDArray[np.int64], words: Words) -> None:
+        """Store values to the witnesses, from the host."""
+        device, modulus = self._device, self._modulus
+        if in_host_memory(device):
+            self._memory.view(np.uint32, (-1, modulus.words))[indices] = words
+            return
+        self._queue.launch(
+            device.compile(store_values, modulus=modulus), -(-len(indices) // device.lanes),
+            len(indices), device.upload(indices.astype(np.uint32)), device.upload(words),
+            self._memory,
         )  # fmt: skip
 
-    def _arrange(
-        self, inputs: Sequence[InputNumbers], groups: int, width: int
-    ) -> tuple[Words, NDArray[np.uint32]]:
-        """Arrange the elements and bits of inputs in the kernel's layout."""
-        program, modulus = self.program, self.modulus
-        count = len(program.element_wires)
-        elements = np.zeros((groups * width, max(1, program.elements), modulus.words), np.uint32)
-        numbers = [number for elements_of_input, _ in inputs for number in elements_of_input]
-        if numbers:
-            words = integers_to_words(modulus, numbers)
-            elements[: len(inputs), :count] = words.reshape(len(inputs), count, modulus.words)
-        byte_length = 4 * max(1, -(-len(program.bit_wires) // 32))
-        raw = b"".join([number.to_bytes(byte_length, "little") for _, number in inputs])
-        bits = np.zeros((groups * width, byte_length // 4), np.uint32)
-        bits[: len(inputs)] = np.frombuffer(raw, "<u4").reshape(len(inputs), -1)
-        return _by_group(elements, groups), _by_group(bits, groups)
+    def _run_batch(self, batch: Sequence[_Replay], registers: Buffer) -> None:
+        slices, offset = [], 0
+        for replay in batch:
+            size = self._runner.register_bytes(replay)
+            slices.append(registers.slice(offset, offset + size))
+            offset += size
+        first = {replay: Stretch(0, 0) for replay in batch}
+        count = max(len(replay.run.stage.program.stretches) for replay in batch)
+        for index in range(count):
+            running = [
+                (replay, values, replay.run.stage.program.stretches[index])
+                for replay, values in zip(batch, slices, strict=True)
+                if index < len(replay.run.stage.program.stretches)
+            ]
+            for replay, values, stretch in running:
+                self._replay(replay, values, first[replay], stretch)
+            for replay, values, stretch in running:
+                self._store_outputs(replay, values, first[replay], stretch)
+                if stretch.call is not None:
+                    self._call(replay, values, stretch.call)
+                first[replay] = stretch
 
-    def _arguments(self, call: Call, width: int, values: Any, inputs: int) -> Words:
-        """Return the arguments of a hint: integers, (inputs, arguments, words) u32."""
-        arguments = unwritten(inputs, len(call.arguments), self.modulus.words)
-        if call.arguments:
-            registers = np.array(call.arguments, np.uint32)
-            self._gather(registers, width, values, arguments, inputs, are_integers=True)
-            check_written(self.device, "the arguments of a hint", arguments)
+    def _replay(self, replay: _Replay, values: Buffer, before: Stretch, stretch: Stretch) -> None:
+        """Run the instructions of a stretch."""
+        runner, device = self._runner, self._device
+        start = self._states_end
+        self._states_end += runner.state_bytes(replay)
+        states = self._states.slice(start, self._states_end)
+        tables, _ = runner.tables_of(replay.run.stage)
+        self._queue.launch(
+            device.compile(replay_program, lanes=replay.width, modulus=self._modulus),
+            replay.groups, before.instructions, stretch.instructions, replay.registers,
+            runner.lanes_of(replay), tables, runner.copies_of(replay.run),
+            ReplayArrays(self._memory, values, states),
+        )  # fmt: skip
+        self._unchecked.append((replay, stretch.instructions, start))
+
+    def _store_outputs(
+        self, replay: _Replay, values: Buffer, before: Stretch, stretch: Stretch
+    ) -> None:
+        """Store the outputs of a stretch."""
+        runner, device = self._runner, self._device
+        count = stretch.outputs - before.outputs
+        if not count:
+            return
+        # A CPU has no threads to spare for further workgroups.
+        step = count if in_host_memory(device) else _GPU_STORES
+        _, outputs = runner.tables_of(replay.run.stage)
+        self._queue.launch(
+            device.compile(store_outputs, lanes=replay.width, modulus=self._modulus),
+            replay.groups * -(-count // step), before.outputs, stretch.outputs, step,
+            replay.groups, replay.registers, runner.lanes_of(replay), runner.copies_of(replay.run),
+            outputs, values, self._memory,
+        )  # fmt: skip
+
+    # --- hints
+
+    def _call(self, replay: _Replay, values: Buffer, call: Call) -> None:
+        """Call a hint for each lane whose witness has not divided by 0; store the results."""
+        self._finish()
+        modulus, runner = self._modulus, self._runner
+        lanes = range(replay.first, replay.last)
+        arguments = self._arguments(replay, values, call)
+        results = np.zeros((len(lanes), len(call.results), modulus.words), np.uint32)
+        witness_of = np.array(lanes) // len(replay.run.copies)
+        for index, witness in enumerate(witness_of.tolist()):
+            if not self._divides[witness]:
+                integers = words_to_integers(modulus, arguments[index])
+                with with_input_index(self._start + witness, self._input_count):
+                    numbers = hinted(call.hint, integers, modulus.value)
+                results[index] = integers_to_words(modulus, numbers)
+        part = runner.schedule.part_of(replay.run.stage)
+        copies = replay.run.copies[np.array(lanes) % len(replay.run.copies)]
+        wires = part.wires(np.array(call.results, np.uint32))[copies]
+        indices = witness_of[:, None] * runner.wires + wires
+        self._store(indices.reshape(-1), results.reshape(-1, modulus.words))
+
+    def _arguments(self, replay: _Replay, values: Buffer, call: Call) -> Words:
+        """Return the arguments of a hint: integers, (lanes, arguments, words) u32."""
+        device, modulus = self._device, self._modulus
+        arguments = unwritten(replay.last - replay.first, len(call.arguments), modulus.words)
+        count = len(arguments) * len(call.arguments)
+        if count:
+            device.launch(
+                device.compile(hint_arguments, modulus=modulus), -(-count // device.lanes), count,
+                replay.width, replay.registers, len(call.arguments),
+                np.array(call.arguments, np.uint32), values, arguments,
+            )  # fmt: skip
+            check_written(device, "the arguments of a hint", arguments)
         return arguments
 
-    def _call(self, call: Call, arguments: Words, elements: Words, group: int, lane: int) -> None:
-        """Call a hint for one input; callers skip inputs that divide by 0."""
-        modulus = self.modulus
-        results = hinted(call.hint, words_to_integers(modulus, arguments), modulus.value)
-        elements[group, list(call.results), lane] = integers_to_words(modulus, results)
+    # --- the end of launches
+
+    def _finish(self) -> None:
+        """Wait for all launches, and note the witnesses that divided by 0.
+
+        Raises DeviceError if the device has not run a replay to its end.
+        """
+        self._queue.run()
+        if not self._unchecked:
+            return
+        first = self._unchecked[0][2]
+        states = np.empty((self._states_end - first) // 4, np.uint32)
+        self._device.download(self._states.slice(first, self._states_end), states)
+        for replay, last, start in self._unchecked:
+            index = (start - first) // 4
+            words = states[index : index + 2 * replay.groups * replay.width].reshape(-1, 2)
+            if (words[:, 0] != last).any():
+                raise not_written(self._device, "the values of a witness")
+            lanes = np.flatnonzero(words[: replay.last - replay.first, 1]) + replay.first
+            self._divides[lanes // len(replay.run.copies)] = True
+        self._unchecked.clear()
 
 
-class RowChecker:
-    """The check of a system's constraints on witnesses, on a device, by default the CPU."""
+class _Queue:
+    """Launches that run in order: at once on a CPU, and recorded until `run` on other devices."""
 
-    def __init__(self, shape: Shape, modulus: Modulus, device: AnyDevice | None = None) -> None:
-        sides = shape.sides
-        self.modulus, self.rows, self._device_choice = modulus, len(sides[0].row_ptr) - 1, device
-        numbers = np.concatenate([side.number for side in sides])
-        columns = np.concatenate([side.column for side in sides])
-        starts = np.cumsum([0, *(len(side.column) for side in sides)])
-        ends = [side.row_ptr[:-1] + start for side, start in zip(sides, starts, strict=False)]
-        coefficients = words_to_integers(modulus, shape.coefficients)
-        radix = modulus.montgomery_radix
-        self._host_tables = (
-            np.concatenate([*ends, starts[-1:]]).astype(np.uint32), _nonempty(columns),
-            _nonempty(numbers),
-            _nonempty(from_integers(modulus, [value * radix for value in coefficients])),
-        )  # fmt: skip
+    def __init__(self, device: AnyDevice) -> None:
+        self._device = device
+        self._recording: RecordingStream | None = None
 
     @property
-    def device(self) -> AnyDevice:
-        """The device; the CPU is resolved at each access, as a failed one is opened again."""
-        return self._device_choice or resolve_device("cpu")
+    def _recorded(self) -> RecordingStream:
+        if self._recording is None:
+            self._recording = self._device.stream("witnesses").record()
+        return self._recording
 
-    @cached_property
-    def _tables(self) -> list[Any]:
-        return [_readable_table(self.device, table) for table in self._host_tables]
+    def launch(self, kernel: Any, groups: int, *arguments: Any) -> None:
+        """Launch a kernel after all that were launched before."""
+        if in_host_memory(self._device):
+            self._device.launch(kernel, groups, *arguments)
+        else:
+            self._recorded.launch(kernel, groups, *arguments)
 
-    def failing(self, witnesses: Words) -> NDArray[np.bool_]:
-        """Return a mask (witnesses, rows), true where a row fails.
+    def fill(self, memory: Buffer, word: int) -> None:
+        """Fill device memory with a word."""
+        self._recorded.fill(memory, word)
 
-        witnesses: integers, (witnesses, wires, words) u32.
-        Raises DeviceError if the device has not written every result.
-        """
-        return self.failing_of(np.ascontiguousarray(witnesses), *witnesses.shape[:2])
-
-    def failing_of(self, witnesses: Words | Buffer, count: int, wires: int) -> NDArray[np.bool_]:
-        """Return a mask (count, rows), true where a row fails; see `failing`.
-
-        witnesses: `count` witnesses of `wires` integers each, in host or device memory.
-        """
-        device, witness_bytes = self.device, wires * self.modulus.bytes
-        mask = np.empty((count, self.rows), np.bool_)
-        compiled = device.compile(failing_rows, modulus=self.modulus)
-        for start, stop in _chunks(device, count, witness_bytes):
-            failing = unwritten(stop - start, self.rows, 1)
-            chunk = (
-                witnesses.slice(start * witness_bytes, stop * witness_bytes)
-                if isinstance(witnesses, Buffer)
-                else witnesses[start:stop]
-            )
-            device.launch(
-                compiled, -(-failing.size // device.lanes), failing.size, self.rows, wires,
-                *self._tables, chunk, failing,
-            )  # fmt: skip
-            check_written(device, "which constraints fail", failing)
-            mask[start:stop] = failing[..., 0] != 0
-        return mask
+    def run(self) -> None:
+        """Wait until all launches have run."""
+        if self._recording is not None:
+            recording, self._recording = self._recording, None
+            recording.finish().run()
 
 
-def _max_buffer_bytes(device: AnyDevice) -> int:
-    """Return the size in bytes of the largest buffer to pass to a kernel."""
-    return min(_MAX_BYTES, device.largest_buffer)
+def copy_table(part: Part) -> NDArray[np.uint32]:
+    """Return `Copies.tables` of a part."""
+    return np.concatenate([part.first_wire[:, None].astype(np.uint32), part.table], axis=1)
 
 
-def _workgroup_size(device: AnyDevice, size: int) -> int:
-    """Return the workgroup size on a GPU: `size` bytes per instance must fit in one buffer."""
-    width = _GPU_WORKGROUP_SIZE
-    while width > 1 and width * size > device.largest_buffer:
-        width //= 2
-    return width
-
-
-def _chunks(device: AnyDevice, count: int, size: int) -> Iterator[tuple[int, int]]:
-    """Yield start and stop of chunks of `count` items of `size` bytes that fit in a buffer."""
-    step = max(1, _max_buffer_bytes(device) // size)
-    for start in range(0, count, step):
-        yield start, min(start + step, count)
-
-
-def _readable_table(device: AnyDevice, table: NDArray[np.uint32]) -> Any:
+def readable(device: AnyDevice, table: NDArray[np.uint32]) -> Any:
     """Return a table in memory that kernels of the device can read."""
     return table if in_host_memory(device) else device.upload(table)
 
 
-def _nonempty(array: NDArray[np.uint32]) -> NDArray[np.uint32]:
+def nonempty(array: NDArray[np.uint32]) -> NDArray[np.uint32]:
     """Return the array, or one entry of zeros if it is empty, as kernels need an entry."""
     return array if len(array) else np.zeros((1, *array.shape[1:]), np.uint32)
 
 
-def _by_group(rows: NDArray[np.uint32], groups: int) -> NDArray[np.uint32]:
-    """Rearrange a row per input to (group, index, instance)."""
-    by_group = rows.reshape(groups, -1, *rows.shape[1:])
-    return np.ascontiguousarray(np.swapaxes(by_group, 1, 2))
+def _rounded(size: int, alignment: int) -> int:
+    """Round up to a multiple."""
+    return -(-size // alignment) * alignment

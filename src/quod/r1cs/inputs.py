@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
+import numpy as np
+from numpy.typing import NDArray
+
 from quod.errors import InputError
+from quod.field.array import Words, integers_to_words
+from quod.field.moduli import Modulus
+from quod.r1cs.signal import ONE
 from quod.r1cs.witness_program.steps import Input
 from quod.validation import in_order, shown_kind, whole_number
 
@@ -86,6 +92,32 @@ def with_input_index(index: int, count: int) -> Iterator[None]:
 def place_of(index: int, count: int) -> str:
     """Return the prefix of a message about one of several inputs; empty for a single input."""
     return f"inputs[{index}]: " if count > 1 else ""
+
+
+def input_wires(declared: Mapping[str, Input], public: int) -> NDArray[np.int64]:
+    """Return the wires of `input_words`, in the order of a witness with `public` public wires."""
+    inputs = declared.values()
+    wires = [wire for each in inputs if not each.bits for wire in each.wires]
+    wires += [wire for each in inputs if each.bits for wire in each.wires]
+    array = np.array([ONE, *wires], np.int64)
+    return np.where(array < ONE, -array, array + public * (array > ONE))
+
+
+def input_words(modulus: Modulus, inputs: Sequence[InputNumbers], wires: int) -> Words:
+    """Return the values of `wires` input wires: integers, (inputs, wires, words) u32.
+
+    The values are the constant 1, the elements and the bits.
+    """
+    words = np.zeros((len(inputs), wires, modulus.words), np.uint32)
+    elements = [[1, *elements_of_input] for elements_of_input, _ in inputs]
+    count = len(elements[0])
+    numbers = integers_to_words(modulus, [number for row in elements for number in row])
+    words[:, :count] = numbers.reshape(len(inputs), count, modulus.words)
+    byte_length = -(-(wires - count) // 8)
+    raw = b"".join([bits.to_bytes(byte_length, "little") for _, bits in inputs])
+    packed = np.frombuffer(raw, np.uint8).reshape(len(inputs), byte_length)
+    words[:, count:, 0] = np.unpackbits(packed, axis=1, count=wires - count, bitorder="little")
+    return words
 
 
 def input_values(

@@ -1,4 +1,4 @@
-"""Kernels that run witness programs and check constraints; an instance runs one input."""
+"""Kernels that run witness programs and check constraints."""
 
 from __future__ import annotations
 
@@ -17,12 +17,32 @@ from quod.r1cs.witness_program.instructions import ONE_REGISTER, ZERO_REGISTER, 
 Cases = list[tuple[Op, Callable[[], None]]]
 
 
-class InputCounts(Struct):
-    """Counts per input: a program's registers, the elements it reads, and the words of its bits."""
+class Lanes(Struct):
+    """The lanes of a launch. A lane computes a copy of a block in a witness.
 
-    registers: U32
-    elements: U32
-    bit_words: U32
+    first, last: the lanes of the launch, `last` exclusive; further instances repeat the last lane.
+    copies: the number of copies. Lane i computes copy i % copies of witness i // copies.
+    fixed: the columns of fixed wires (`quod.r1cs.repetition.parts.Part`).
+    wires: the number of wires of a witness.
+    """
+
+    first: U32
+    last: U32
+    copies: U32
+    fixed: U32
+    wires: U32
+
+
+class Copies(Struct):
+    """The copies of a block that a launch computes.
+
+    numbers: the number of each copy.
+    tables: for each number `fixed` + 1 words: the first wire of the copy that is not fixed, and
+        the wires of the fixed columns.
+    """
+
+    numbers: Pointer[U32]
+    tables: Pointer[U32]
 
 
 class ProgramTables(Struct):
@@ -39,19 +59,34 @@ class ProgramTables(Struct):
 class ReplayArrays(Struct):
     """The arrays of a replay.
 
+    witness: the witnesses, of integers.
     values: registers in Montgomery form, interleaved by workgroup: register r of instance i of
         workgroup g is element (g * registers + r) * instances + i, for workgroups of `instances`.
-    elements, bits: the integers that the program reads, and its bits, 32 per word; interleaved like
-        `values`.
-    flags: one word per instance; set to 1 if its input divides by 0.
-    reached: one word per instance; set to `last` when the instance has run all instructions.
+    states: two words per instance: `last` once the instance has run all instructions, and whether
+        one of them divided by 0.
     """
 
-    elements: Pointer[U64]
-    bits: Pointer[U32]
+    witness: Pointer[U64]
     values: Pointer[U64]
-    flags: Pointer[U32]
-    reached: Pointer[U32]
+    states: Pointer[U32]
+
+
+class _Lane:
+    """The witness and the copy of a lane."""
+
+    def __init__(self, k: Builder, lanes: Lanes, copies: Copies, lane: Value) -> None:
+        witness = lane // lanes.copies
+        self._k, self._lanes, self._tables = k, lanes, copies.tables
+        (copy,) = k.load(copies.numbers, lane - witness * lanes.copies)
+        self._witness, self._table = witness * lanes.wires, copy * (lanes.fixed + 1)
+        (self._first_wire,) = k.load(copies.tables, self._table)
+
+    def index_of(self, column: Value) -> Value:
+        """Return the index of a column's value in the witnesses."""
+        k, fixed = self._k, self._lanes.fixed
+        is_fixed = column < fixed
+        (wire,) = k.load(self._tables, self._table + 1 + k.select(is_fixed, column, 0))
+        return self._witness + k.select(is_fixed, wire, self._first_wire + (column - fixed))
 
 
 def _dispatch(k: Builder, op: Value, cases: Cases) -> None:
@@ -71,35 +106,39 @@ def replay_program(
     k: Builder,
     first: U32,
     last: U32,
-    counts: InputCounts,
+    registers: U32,
+    lanes: Lanes,
     program: ProgramTables,
+    copies: Copies,
     arrays: ReplayArrays,
     *,
     modulus: Modulus,
 ) -> None:
-    """Run instructions `first` to `last` - 1 of a program; each instance computes one input.
+    """Run instructions `first` to `last` - 1 of a program; each instance computes one lane.
 
     Registers 0 and 1 hold the constants 0 and 1 before the first instruction.
     """
-    registers, values = counts.registers, arrays.values
+    values, states = arrays.values, arrays.states
     f, group, width = prime_field(k, modulus), k.workgroup_id(), k.workgroup_size
-    local_index = k.local_id()
+    local_index, state = k.local_id(), k.global_id() * 2
     words = modulus.words // 2
     inverse = pow(modulus.montgomery_radix, -1, modulus.value)
+    lane = _Lane(k, lanes, copies, k.minimum(lanes.first + k.global_id(), lanes.last - 1))
 
-    def place(count: Value, number: Value) -> Value:
-        return (group * count + number) * width + local_index
+    def place(number: Value) -> Value:
+        return (group * registers + number) * width + local_index
 
     with k.if_(first == 0):
         for register_, constant in ((ZERO_REGISTER, f.constant(0)), (ONE_REGISTER, f.one())):
-            f.store(values, place(registers, k.constant(register_, types.u32)), constant)
+            f.store(values, place(k.constant(register_, types.u32)), constant)
+    k.store(states, state + 1, k.constant(0, types.u32))
 
     with k.range(first, last) as loop:
         op, d, a, b = (k.uniform(word) for word in k.load(program.code, loop.index * 4, 4))
-        target = place(registers, d)
+        target = place(d)
 
         def register_of(number: Value) -> Element:
-            return f.load(values, place(registers, number))
+            return f.load(values, place(number))
 
         def chosen(condition: Value) -> Element:
             return f.select(condition, f.one(), f.constant(0))
@@ -122,7 +161,7 @@ def replay_program(
             f.store(values, target, summed.results)
 
         def bit() -> None:
-            (word,) = k.load(values, place(registers, a) * words + (b >> 6))
+            (word,) = k.load(values, place(a) * words + (b >> 6))
             value = word >> (b & 63).cast(types.u64) & 1
             f.store(values, target, chosen(value != 0))
 
@@ -133,7 +172,7 @@ def replay_program(
             value = register_of(a)
             is_zero = f.is_zero(value)
             with k.if_(is_zero & (b != 0)):
-                k.store(arrays.flags, k.global_id(), k.constant(1, types.u32))
+                k.store(states, state + 1, k.constant(1, types.u32))
             f.store(values, target, f.select(is_zero, f.one(), value))
 
         def invert() -> None:
@@ -143,52 +182,97 @@ def replay_program(
             value = register_of(b)
             f.store(values, target, f.select(f.is_zero(register_of(a)), f.constant(0), value))
 
-        def element() -> None:
-            integer = f.load(arrays.elements, place(counts.elements, a))
+        def from_witness() -> None:
+            integer = f.load(arrays.witness, lane.index_of(a))
             f.store(values, target, integer * f.constant(modulus.montgomery_radix))
-
-        def input_bit() -> None:
-            (word,) = k.load(arrays.bits, place(counts.bit_words, a >> 5))
-            f.store(values, target, chosen((word >> (a & 31) & 1) != 0))
 
         cases = {
             Op.MULTIPLY: multiply, Op.ADD: add, Op.SUBTRACT: subtract, Op.LINEAR: linear,
-            Op.GUARD: guard, Op.INPUT_BIT: input_bit, Op.BIT: bit, Op.INPUT: element,
+            Op.GUARD: guard, Op.BIT: bit, Op.INPUT: from_witness,
             Op.INTEGER: integer, Op.UNLESS_ZERO: unless_zero, Op.INVERT: invert,
         }  # fmt: skip
         _dispatch(k, op, list(cases.items()))
-    k.store(arrays.reached, k.global_id(), last)
+    k.store(states, state, last)
 
 
 @kernel
-def witness_values(
+def store_outputs(
+    k: Builder,
+    first: U32,
+    last: U32,
+    step: U32,
+    groups: U32,
+    registers: U32,
+    lanes: Lanes,
+    copies: Copies,
+    outputs: Pointer[U32],
+    values: Pointer[U64],
+    witness: Pointer[U64],
+    *,
+    modulus: Modulus,
+) -> None:
+    """Store outputs `first` to `last` - 1 of all lanes to the witness, as integers.
+
+    The first `groups` workgroups have the instances of `replay_program` and store `step` outputs,
+    the next `groups` workgroups the next `step`, and so on.
+    outputs: pairs of a register and a column.
+    """
+    f, width, local_index = prime_field(k, modulus), k.workgroup_size, k.local_id()
+    inverse = pow(modulus.montgomery_radix, -1, modulus.value)
+    chunk = k.workgroup_id() // groups
+    group = k.workgroup_id() - chunk * groups
+    position = lanes.first + group * width + local_index
+    lane = _Lane(k, lanes, copies, k.minimum(position, lanes.last - 1))
+    start = first + chunk * step
+    with k.range(start, k.minimum(start + step, last)) as loop:
+        register_, column = (k.uniform(word) for word in k.load(outputs, loop.index * 2, 2))
+        value = f.load(values, (group * registers + register_) * width + local_index)
+        with k.if_(position < lanes.last):
+            f.store(witness, lane.index_of(column), value * f.constant(inverse))
+
+
+@kernel
+def hint_arguments(
     k: Builder,
     n: U32,
     width: U32,
     registers: U32,
-    wires: U32,
-    outputs: Pointer[U32],
+    count: U32,
+    arguments: Pointer[U32],
     values: Pointer[U64],
     out: Pointer[U64],
     *,
     modulus: Modulus,
-    are_integers: bool = False,
 ) -> None:
-    """Store register outputs[w] of input i, as an integer, to out[i * wires + w].
+    """Copy register arguments[j] of instance i, which has an integer, to out[i * count + j].
 
     n: the number of elements of `out`; each instance writes one.
     width: the workgroup size of `replay_program`.
-    are_integers: whether the registers hold integers instead of Montgomery forms.
     """
     f, index = prime_field(k, modulus), k.global_id()
-    inverse = pow(modulus.montgomery_radix, -1, modulus.value)
     with k.if_(index < n):
-        input_index = index // wires
-        (register_,) = k.load(outputs, index - input_index * wires)
-        group = input_index // width
-        place = (group * registers + register_) * width + (input_index - group * width)
-        value = f.load(values, place)
-        f.store(out, index, value if are_integers else value * f.constant(inverse))
+        lane = index // count
+        (register_,) = k.load(arguments, index - lane * count)
+        group = lane // width
+        place = (group * registers + register_) * width + (lane - group * width)
+        f.store(out, index, f.load(values, place))
+
+
+@kernel
+def store_values(
+    k: Builder,
+    n: U32,
+    indices: Pointer[U32],
+    values: Pointer[U64],
+    witness: Pointer[U64],
+    *,
+    modulus: Modulus,
+) -> None:
+    """Store n integers: values[i] to witness[indices[i]]."""
+    f, i = prime_field(k, modulus), k.global_id()
+    with k.if_(i < n):
+        (index,) = k.load(indices, i)
+        f.store(witness, index, f.load(values, i))
 
 
 @kernel
@@ -203,55 +287,69 @@ def count_unwritten(
     index = k.global_id()
     with k.if_(index < step):
         with k.range(index, n, step, carry=k.constant(0, types.u32)) as loop:
-            (last,) = k.load(values, loop.index * words + (words - 1))
+            (last,) = k.load(values, loop.index.cast(types.u64) * words + (words - 1))
             is_marked = k.select(last == UNWRITTEN, k.constant(1, types.u32), 0)
             loop.next(loop.carried + is_marked)
         k.store(counts, index, loop.results)
 
 
+class RowTables(Struct):
+    """The rows of a block. Term t is coefficients[numbers[t]] times column columns[t].
+
+    ends: the terms of row r of matrix m (A, B and C are 0, 1 and 2) are ends[m * rows + r] to
+        ends[m * rows + r + 1] - 1.
+    coefficients: a coefficient c is stored as c * R**2, R being the Montgomery radix.
+    """
+
+    ends: Pointer[U32]
+    columns: Pointer[U32]
+    numbers: Pointer[U32]
+    coefficients: Pointer[U64]
+
+
 @kernel
 def failing_rows(
     k: Builder,
-    n: U32,
+    first: U32,
+    last: U32,
+    step: U32,
     rows: U32,
-    wires: U32,
-    ends: Pointer[U32],
-    columns: Pointer[U32],
-    numbers: Pointer[U32],
-    coefficients: Pointer[U64],
+    lanes: Lanes,
+    tables: RowTables,
+    copies: Copies,
     witness: Pointer[U64],
     failing: Pointer[U32],
     *,
     modulus: Modulus,
 ) -> None:
-    """Set failing[i * rows + r] to 1 if row r does not hold for witness i, else to 0.
+    """Store to failing[i] the number of the checks first + i, first + i + step, ... that fail.
 
-    n: the number of elements of `failing`; each instance writes one.
-    Term t is coefficients[numbers[t]] times wire columns[t]. The terms of row r of matrix m (A, B
-    and C are 0, 1 and 2) are ends[m * rows + r] to ends[m * rows + r + 1] - 1. A coefficient c is
-    stored as c * R**2, R being the Montgomery radix. Witnesses are integers below the modulus.
+    Checks are those below `last`. Check c is that of row c // n in lane c % n, of n lanes. `step`
+    is the number of elements of `failing`. Witnesses are integers below the modulus.
     """
-    f, index = prime_field(k, modulus), k.global_id()
-    with k.if_(index < n):
-        witness_index = index // rows
-        row = index - witness_index * rows
-        sums = []
-        for matrix in range(3):
-            start, stop = k.load(ends, matrix * rows + row, 2)
-            # As in `replay_program`, `f.bounded` gives elements the bounds that loops require.
-            with k.range(start, stop, carry=f.bounded(f.constant(0))) as loop:
-                (column,) = k.load(columns, loop.index)
-                (coefficient_index,) = k.load(numbers, loop.index)
-                product = f.load(coefficients, coefficient_index) * f.load(
-                    witness, witness_index * wires + column
-                )
-                loop.next(f.bounded(loop.carried + product))
-            sums.append(loop.results)
-        a, b, c = sums
-        holds = f.is_zero(a * b - c)
-        k.store(failing, index, k.select(holds, k.constant(0, types.u32), k.constant(1, types.u32)))
+    f, instance = prime_field(k, modulus), k.global_id()
+    with k.if_(instance < step):
+        zero = k.constant(0, types.u32)
+        with k.range(first + instance, last, step, carry=zero) as checks:
+            row = checks.index // lanes.last
+            lane = _Lane(k, lanes, copies, checks.index - row * lanes.last)
+            sums = []
+            for matrix in range(3):
+                start, stop = k.load(tables.ends, matrix * rows + row, 2)
+                # As in `replay_program`, `f.bounded` gives elements the bounds that loops require.
+                with k.range(start, stop, carry=f.bounded(f.constant(0))) as loop:
+                    (column,) = k.load(tables.columns, loop.index)
+                    (number,) = k.load(tables.numbers, loop.index)
+                    value = f.load(witness, lane.index_of(column))
+                    product = f.load(tables.coefficients, number) * value
+                    loop.next(f.bounded(loop.carried + product))
+                sums.append(loop.results)
+            a, b, c = sums
+            fails = k.select(f.is_zero(a * b - c), zero, k.constant(1, types.u32))
+            checks.next(checks.carried + fails)
+        k.store(failing, instance, checks.results)
 
 
-for _definition in (replay_program, witness_values, failing_rows):
+for _definition in (replay_program, store_outputs, hint_arguments, store_values, failing_rows):
     register(f"r1cs.{_definition.name}[{BLS12_381_FR.name}]", _definition, modulus=BLS12_381_FR)
 register("r1cs.count_unwritten", count_unwritten, words=BLS12_381_FR.words)

@@ -7,7 +7,6 @@ from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
@@ -15,10 +14,9 @@ from quod.device.runtime.sentinel import check_written, unwritten
 from quod.field.array import Words
 from quod.field.moduli import Modulus
 from quod.formats import Witness
-from quod.r1cs.executor import ProgramRunner, RowChecker
+from quod.r1cs.executor import WitnessRunner
 from quod.r1cs.inputs import InputNumbers
-from quod.r1cs.shape import Shape
-from quod.r1cs.witness_program.instructions import Program
+from quod.r1cs.repetition.row_checks import RowChecker
 from quod.validation import whole_number
 
 OF_A_CIRCUIT = "the witness of a circuit"
@@ -80,18 +78,15 @@ class ResidentWitness(Witness):
 
 
 class ResidentWitnesses:
-    """The computation of resident witnesses with a circuit's program."""
+    """The computation of resident witnesses with a circuit's schedule."""
 
-    def __init__(
-        self, device: AnyDevice, curve: str, modulus: Modulus, program: Program, shape: Shape
-    ) -> None:
-        self._device, self._curve, self._modulus = device, curve, modulus
-        self._runner = ProgramRunner(program, modulus, device)
-        self._shape = shape
+    def __init__(self, curve: str, runner: WitnessRunner) -> None:
+        self._curve, self._runner = curve, runner
 
     @cached_property
     def _checker(self) -> RowChecker:
-        return RowChecker(self._shape, self._modulus, self._device)
+        runner = self._runner
+        return RowChecker(runner.schedule.parts, runner.modulus, runner.device)
 
     def make(
         self, inputs: Sequence[InputNumbers]
@@ -101,22 +96,22 @@ class ResidentWitnesses:
         Returns the witnesses, the buffers that have all of them in order, and the indices of inputs
         that divide by 0, whose values are meaningless.
         """
-        memories, divides_by_zero = self._runner.run_resident(inputs)
-        witness_bytes = sum(memory.nbytes for memory in memories) // len(inputs)
+        runner = self._runner
+        memories, divides_by_zero = runner.run_resident(inputs)
+        size = runner.witness_bytes
         witnesses = [
             ResidentWitness(
-                self._curve, self._device, memory.slice(index, index + witness_bytes), self._modulus
+                self._curve, runner.device, memory.slice(start, start + size), runner.modulus
             )
-            for memory in memories for index in range(0, memory.nbytes, witness_bytes)
+            for memory in memories for start in range(0, memory.nbytes, size)
         ]  # fmt: skip
         return witnesses, memories, np.flatnonzero(divides_by_zero).tolist()
 
-    def failing(self, memories: Sequence[Buffer], wires: int) -> NDArray[np.bool_]:
-        """Return a mask (witnesses, rows), true where a witness in the buffers fails a row."""
-        witness_bytes = wires * self._modulus.bytes
-        return np.concatenate(
-            [
-                self._checker.failing_of(buffer, buffer.nbytes // witness_bytes, wires)
-                for buffer in memories
-            ]
-        )
+    def failing(self, memories: Sequence[Buffer]) -> list[list[int]]:
+        """Return the rows that fail, for each witness in the buffers."""
+        size = self._runner.witness_bytes
+        return [
+            rows
+            for memory in memories
+            for rows in self._checker.failing(memory, memory.nbytes // size)
+        ]

@@ -63,7 +63,7 @@ def tampered(system: ConstraintSystem, count: int, inputs: Inputs, *, seed: int)
     honest = replayed(system, wire_values)
     if rows := failing_rows(system, honest):
         # A constraint that fails without a change would hide every accepted change.
-        raise UnsatisfiedError(failures_of(system, honest, rows), len(system.row_paths))
+        raise UnsatisfiedError(failures_of(system, honest.__getitem__, rows), len(system.row_paths))
     wires = [wire for step in system.steps for wire in wires_of(step)]
     if count < len(wires):
         wires = random.Random(seed).sample(wires, count)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from quod.errors import InputError
-from quod.r1cs.names import name_here
+from quod.r1cs.names import path_name
 from quod.r1cs.signal import ONE, Signal, hide_frames_of, merged_terms, signal_of
 from quod.r1cs.witness_program.steps import Input
 from quod.validation import called, check_function, shown_kind
@@ -40,6 +40,12 @@ class Block:
     def wires(self) -> int:
         """The number of wires that a placement adds, without the public ones."""
         return self.system.wires - self.formal_wires
+
+    def column(self, wire: int) -> int:
+        """Return the column of a wire (`quod.r1cs.repetition.parts.Part`)."""
+        if wire < ONE:
+            return self.formal_wires - wire
+        return wire + len(self.system.public_names) if wire > self.formal_wires else wire
 
 
 class Placement:
@@ -163,7 +169,9 @@ def _place(system: ConstraintSystem, block: Block, arguments: Sequence[int]) -> 
     """Add the rows, wires, names and steps of a block to the system that calls it."""
     inner = block.system
     placement = Placement(system, block, arguments)
-    names = {name: name_here(system, name) for name in (*inner.inputs, *inner.public_names)}
+    path = path_name(system, system.path)
+    prefix = f"{path}/" if path else ""
+    names = {name: prefix + name for name in (*inner.inputs, *inner.public_names)}
     system.add_names([*names.values()])
     if inner.outputs:
         system.outputs_first &= inner.outputs_first and system.outputs == len(system.public_names)

@@ -9,8 +9,9 @@ from __future__ import annotations
 from bisect import bisect_right
 
 from quod.errors import InputError
+from quod.r1cs.names import path_name
 from quod.r1cs.repetition.blocks import Placement
-from quod.r1cs.signal import Signal
+from quod.r1cs.signal import ONE, Signal
 from quod.r1cs.system import ConstraintSystem
 from quod.r1cs.witness_program.steps import Bit, Hint, InverseOrZero, Solve
 
@@ -111,7 +112,7 @@ class _Flattening:
         result.row_codes += inner.row_codes
         result.row_instructions += inner.row_instructions
         result.wire_paths += [paths[path] for path in inner.wire_paths[block.formal_wires :]]
-        result.wire_names |= {wires[wire]: name for wire, name in inner.wire_names.items()}
+        result.wire_names |= {wires[wire]: _relative(inner, wire) for wire in inner.wire_names}
         result.free_wires |= {wires[wire] for wire in inner.free_wires}
         self._copy_steps(inner, placement.row, wires)
 
@@ -140,3 +141,11 @@ class _Flattening:
                 arguments = tuple([outer(argument) for argument in step.arguments])
                 step_wires = [wires[wire] for wire in step.wires]
                 steps.append(Hint(step_wires, step.function, arguments))
+
+
+def _relative(system: ConstraintSystem, wire: int) -> str:
+    """Return a wire's name without the namespace, which `name_here` puts before the name."""
+    name = system.wire_names[wire]
+    if wire < ONE:
+        return name
+    return name.removeprefix(f"{path_name(system, system.wire_paths[wire - 1])}/")

@@ -38,7 +38,7 @@ class Part:
 
     rows: (rows,) the place of each row among all rows of a copy, which include those of its calls.
     sides: A, B and C; columns below `table.shape[1]` are columns of `table`, the others the wires
-        that follow in a copy.
+        that follow in a copy. The columns of a row are in ascending order.
     table: (copies, n) the constant 1, then the wires of arguments, then the copy's public wires.
     first_row: (copies,) the first row of each copy.
     first_wire: (copies,) the first wire of each copy that is not public.
@@ -111,6 +111,9 @@ class Parts:
                 f"a matrix of {entries} entries is too large to list row by row, at most "
                 f"{MAX_ENTRIES} are; use the parts of the circuit"
             )
+        if len(self.parts) == 1:
+            # The columns of a circuit without repetition are its wires.
+            return self.parts[0].sides[side]
         lengths = np.zeros(self.constraints, np.int64)
         for part in self.parts:
             rows = part.first_row[:, None] + part.rows
@@ -153,7 +156,7 @@ def parts_of(system: ConstraintSystem) -> Parts:
     """Return the parts of a finished system."""
     public, prime = len(system.public_names), system.prime
     circuit = Block(system, 0, None)
-    blocks = _callers_first(circuit)
+    blocks = callers_first(circuit)
     # Few coefficients are distinct, so each is converted to words once.
     numbers: dict[int, int] = {}
     residues: dict[int, int] = {}
@@ -236,7 +239,7 @@ class _Copies:
         ).astype(np.uint32)
 
 
-def _callers_first(circuit: Block) -> list[Block]:
+def callers_first(circuit: Block) -> list[Block]:
     """Return the blocks of a system, each once and before the blocks that it calls."""
     order: list[Block] = []
     seen: set[int] = set()
@@ -282,4 +285,5 @@ def _side(
     column = np.where(wire > block.formal_wires, wire + public, column)
     row_ptr = np.array([0, *system.ends[side]], np.int64)
     number = np.fromiter((number_of[value] for value in values), np.uint32, len(values))
-    return Side(row_ptr, column.astype(np.uint32), number)
+    order = np.lexsort((column, np.repeat(np.arange(len(row_ptr) - 1), np.diff(row_ptr))))
+    return Side(row_ptr, column.astype(np.uint32)[order], number[order])

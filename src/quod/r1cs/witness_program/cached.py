@@ -1,8 +1,8 @@
 """The cache of witness programs, in the user's cache of compiled kernels.
 
 Cached programs are trusted like compiled kernels (`quod.device.cache.cache`). The key of a program
-is a digest of everything that the program depends on: Quod's sources, and the rows, steps and
-inputs of the traced system. Hints are always the functions of the traced system; an entry has none.
+is a digest of everything that the program depends on: Quod's sources, the steps and their rows, and
+the columns of wires. Hints are always the functions of the traced system; an entry has none.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from quod.device.cache.cache import CompileCache, key_of
 from quod.field.array import integers_to_words, words_to_integers
 from quod.field.moduli import Modulus
 from quod.r1cs.packed import pack, read_cached, unpack
+from quod.r1cs.repetition.blocks import Block
 from quod.r1cs.system import ConstraintSystem
-from quod.r1cs.witness_program.instructions import Call, Program
+from quod.r1cs.witness_program.instructions import Call, Program, Stretch
 from quod.r1cs.witness_program.lowering import lowered
 from quod.r1cs.witness_program.steps import Bit, Hint, InverseOrZero, Solve, Step
 
@@ -29,34 +30,31 @@ from quod.r1cs.witness_program.steps import Bit, Hint, InverseOrZero, Solve, Ste
 _MARSHAL = 2
 
 
-def program_of(system: ConstraintSystem) -> Program:
-    """Return the program of a system's steps, from the cache or lowered and then cached."""
-    cache, key = CompileCache(), _key(system)
-    program = _read_cached(cache, key, system)
+def program_of(block: Block, steps: Sequence[Step]) -> Program:
+    """Return the program of a block's steps, from the cache or lowered and then cached."""
+    program = cached_program(block, steps)
     if program is None:
-        program = lowered(system)
+        program = lowered(block, steps)
         if sources.are_unchanged():
-            cache.put(key, pack(*program_parts(program, system)))
+            parts = program_parts(program, steps, block.system.field)
+            CompileCache().put(_key(block, steps), pack(*parts))
     return program
 
 
-def cached_program(system: ConstraintSystem) -> Program | None:
-    """Return the program of a system's steps if it is in the cache, else None."""
-    return _read_cached(CompileCache(), _key(system), system)
+def cached_program(block: Block, steps: Sequence[Step]) -> Program | None:
+    """Return the program of a block's steps if it is in the cache, else None."""
+    field = block.system.field
+    return read_cached(
+        CompileCache(), _key(block, steps), lambda data: program_from(*unpack(data), steps, field)
+    )
 
 
-def _read_cached(cache: CompileCache, key: str, system: ConstraintSystem) -> Program | None:
-    hints = [step for step in system.steps if type(step) is Hint]
-    return read_cached(cache, key, lambda data: program_from(*unpack(data), hints, system.field))
-
-
-def _key(system: ConstraintSystem) -> str:
+def _key(block: Block, steps: Sequence[Step]) -> str:
     """The cache key: a digest of everything that lowering reads."""
+    system = block.system
     lowering_inputs = (
-        system.prime, len(system.wire_paths), len(system.public_names),
-        [(declaration.bits, declaration.wires) for declaration in system.inputs.values()],
-        [_described(step) for step in system.steps],
-        list(system.columns), list(system.values), list(system.ends),
+        system.prime, block.formal_wires, len(system.public_names),
+        [_described(system, step) for step in steps],
     )  # fmt: skip
     return key_of("witness program", sources.digest(), _digest(lowering_inputs))
 
@@ -65,10 +63,11 @@ def _digest(inputs: Any) -> bytes:
     return hashlib.sha256(marshal.dumps(inputs, _MARSHAL)).digest()
 
 
-def _described(step: Step) -> tuple[object, ...]:
+def _described(system: ConstraintSystem, step: Step) -> tuple[object, ...]:
     """Return the parts of a step that lowering reads, as values that can be hashed."""
     if type(step) is Solve:
-        return "solve", step.wire, step.row, step.side
+        rows = [system.row(side, step.row) for side in range(3)]
+        return "solve", step.wire, step.side, rows
     if type(step) is Bit:
         return "bit", step.wire, step.position, step.signal.wires, step.signal.coefficients
     if type(step) is InverseOrZero:
@@ -82,37 +81,54 @@ def _described(step: Step) -> tuple[object, ...]:
 
 
 def program_parts(
-    program: Program, system: ConstraintSystem
+    program: Program, steps: Sequence[Step], field: Modulus
 ) -> tuple[dict[str, Any], list[NDArray[Any]]]:
-    """Return a program as a JSON value and arrays for `pack`; hints become indices of hints."""
-    hint_indices = {
-        id(step): index for index, step in enumerate(s for s in system.steps if type(s) is Hint)
-    }
-    facts = {
-        "registers": program.registers, "element_wires": program.element_wires,
-        "bit_wires": program.bit_wires, "elements": program.elements,
-        "stretches": program.stretches,
-        "calls": [[hint_indices[id(c.hint)], c.arguments, c.results] for c in program.calls],
-    }  # fmt: skip
-    coefficients = integers_to_words(system.field, program.coefficients)
+    """Return a program as a JSON value and arrays for `pack`; a hint becomes the index of a step.
+
+    steps: the steps of the program.
+    """
+    step_indices = {id(step): index for index, step in enumerate(steps)}
+    stretches = [
+        [stretch.instructions, stretch.outputs]
+        if (call := stretch.call) is None
+        else [
+            stretch.instructions, stretch.outputs, step_indices[id(call.hint)], call.arguments,
+            call.results,
+        ]
+        for stretch in program.stretches
+    ]  # fmt: skip
+    facts = {"registers": program.registers, "stretches": stretches}
+    coefficients = integers_to_words(field, program.coefficients)
     return facts, [program.instructions, program.terms, program.outputs, coefficients]
 
 
+PROGRAM_ARRAYS = 4
+"""The number of arrays of `program_parts`."""
+
+
 def program_from(
-    facts: Mapping[str, Any], arrays: Sequence[NDArray[Any]], hints: Sequence[Hint], field: Modulus
+    facts: Mapping[str, Any], arrays: Sequence[NDArray[Any]], steps: Sequence[Step], field: Modulus
 ) -> Program:
     """Restore a program from the result of `program_parts`.
 
-    hints: the hints of the system, in order.
     Raises the errors of `unpack` for malformed parts.
     """
     instructions, terms, outputs, coefficients = arrays
-    calls = [
-        Call(hints[number], tuple(arguments), tuple(results))
-        for number, arguments, results in facts["calls"]
-    ]
     return Program(
         np.asarray(instructions), np.asarray(terms), words_to_integers(field, coefficients),
-        facts["registers"], np.asarray(outputs), tuple(facts["element_wires"]),
-        tuple(facts["bit_wires"]), facts["elements"], tuple(facts["stretches"]), tuple(calls),
+        facts["registers"], np.asarray(outputs),
+        tuple([_stretch(steps, *stretch) for stretch in facts["stretches"]]),
     )  # fmt: skip
+
+
+def _stretch(
+    steps: Sequence[Step], instructions: int, outputs: int, hint: int | None = None,
+    arguments: Sequence[int] = (), results: Sequence[int] = (),
+) -> Stretch:  # fmt: skip
+    """Return a stretch of a program; `hint` is the index of the step that it calls, if any."""
+    if hint is None:
+        return Stretch(instructions, outputs)
+    step = steps[hint]
+    if type(step) is not Hint:
+        raise ValueError(f"step {hint} is not a hint")
+    return Stretch(instructions, outputs, Call(step, tuple(arguments), tuple(results)))

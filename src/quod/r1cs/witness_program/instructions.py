@@ -41,9 +41,7 @@ class Op(IntEnum):
     UNLESS_ZERO = 8
     """d = b if a is not 0, else 0."""
     INPUT = 9
-    """d = element a of the input."""
-    INPUT_BIT = 10
-    """d = bit a of the input's bits."""
+    """d = the witness's value at column a (`quod.r1cs.repetition.parts.Part`)."""
 
 
 ZERO_REGISTER, ONE_REGISTER = 0, 1
@@ -52,11 +50,11 @@ ZERO_REGISTER, ONE_REGISTER = 0, 1
 
 @frozen(eq=False)
 class Call:
-    """A call of a hint between two stretches of instructions.
+    """A call of a hint at the end of a stretch.
 
     hint: the hint.
     arguments: the registers of the arguments, which hold integers.
-    results: the indices of the input elements to which the results are stored.
+    results: the columns of the witness to which the results are stored.
     """
 
     hint: Hint
@@ -65,19 +63,29 @@ class Call:
 
 
 @frozen(eq=False)
+class Stretch:
+    """Consecutive instructions of a program, after which results are stored.
+
+    instructions, outputs: the exclusive ends of its instructions and of its outputs.
+    call: the hint to call then, or None.
+    """
+
+    instructions: int
+    outputs: int
+    call: Call | None = None
+
+
+@frozen(eq=False)
 class Program:
-    """A compiled witness program.
+    """A compiled witness program: it reads values of a witness, and stores others.
 
     instructions: (n, 4) of op, d, a and b.
     terms: (m, 2) of the index of a coefficient and a register.
     coefficients: integers below the prime.
     registers: the number of registers.
-    outputs: the registers of all wires in the order of a witness.
-    element_wires: the wires of the caller's field elements, the first elements of the input.
-    bit_wires: the wires of the input's bits.
-    elements: field elements of the input, including results of hints.
-    stretches: the exclusive end of each stretch of instructions; a call separates two stretches.
-    calls: the calls of hints.
+    outputs: (k, 2) of a register and the column to which its value is stored.
+    stretches: the parts of the program, in order. Registers of outputs are valid at the end of the
+        stretch that stores them.
     """
 
     instructions: NDArray[np.uint32]
@@ -85,8 +93,9 @@ class Program:
     coefficients: Sequence[int]
     registers: int
     outputs: NDArray[np.uint32]
-    element_wires: tuple[int, ...]
-    bit_wires: tuple[int, ...]
-    elements: int
-    stretches: tuple[int, ...]
-    calls: tuple[Call, ...]
+    stretches: tuple[Stretch, ...]
+
+    @property
+    def has_calls(self) -> bool:
+        """True if the program calls hints."""
+        return any(stretch.call is not None for stretch in self.stretches)

@@ -1,16 +1,24 @@
-"""Lower the steps of a circuit to `quod.r1cs.witness_program.instructions`."""
+"""Lower steps of a block to `quod.r1cs.witness_program.instructions`."""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from quod.r1cs.repetition.blocks import Block
 from quod.r1cs.signal import ONE, Signal
-from quod.r1cs.system import ConstraintSystem
 from quod.r1cs.witness_program.allocation import allocated
-from quod.r1cs.witness_program.instructions import ONE_REGISTER, ZERO_REGISTER, Call, Op, Program
-from quod.r1cs.witness_program.steps import Bit, Hint, InverseOrZero, Solve, Step
+from quod.r1cs.witness_program.instructions import (
+    ONE_REGISTER,
+    ZERO_REGISTER,
+    Call,
+    Op,
+    Program,
+    Stretch,
+)
+from quod.r1cs.witness_program.steps import Bit, Hint, InverseOrZero, Solve, Step, wires_of
 
 Monomial = tuple[tuple[int, int], ...]
 """A product of divisors: pairs of register and exponent, in ascending order."""
@@ -23,52 +31,57 @@ Term = tuple[int, int, Monomial]
 
 _EMPTY: Monomial = ()
 
+# The instructions' results are the registers from here on, in their order.
+_FIRST_REGISTER = 2
 
-def lowered(system: ConstraintSystem) -> Program:
-    """Lower all steps of a system to a program."""
-    lowering = _Lowering(system)
-    for step in system.steps:
+
+# Instructions of a stretch, at most: results are stored after each stretch, so that registers are
+# few and stay in cache.
+_MAX_STRETCH = 1 << 14
+
+
+def lowered(block: Block, steps: Sequence[Step]) -> Program:
+    """Lower steps of a block to a program, which loads all other wires from the witness."""
+    lowering = _Lowering(block)
+    for step in steps:
         lowering.lower(step)
-    return lowering.finished()
+    return lowering.finished(steps)
+
+
+class _Registers(dict[int, int]):
+    """The register of each wire's numerator; a wire without one is loaded from the witness."""
+
+    def __init__(self, lowering: _Lowering) -> None:
+        super().__init__({ONE: ONE_REGISTER})
+        self._lowering = lowering
+
+    def __missing__(self, wire: int) -> int:
+        lowering = self._lowering
+        register = self[wire] = lowering.emit(Op.INPUT, lowering.block.column(wire), 0)
+        return register
 
 
 class _Lowering:
     """The state of lowering: the instructions so far, and the fraction of each wire."""
 
-    def __init__(self, system: ConstraintSystem) -> None:
-        self.system, self.prime = system, system.prime
+    def __init__(self, block: Block) -> None:
+        self.block, self.system, self.prime = block, block.system, block.system.prime
         self.code: list[int] = []
         self.terms: list[int] = []
         self.coefficients: dict[int, int] = {}
-        self.registers = 2
+        self.registers = _FIRST_REGISTER
         self.shared_registers: dict[tuple[int, ...], int] = {}
-        # The register of each wire's numerator, in the wire order of
-        # `quod.r1cs.witness_program.replay`, and each denominator that is not 1.
-        inner, public = len(system.wire_paths), len(system.public_names)
-        self.numerators = [ONE_REGISTER] + [ZERO_REGISTER] * (inner + public)
+        # The integers of signals, by the signals' ids.
+        self.integers: dict[int, int] = {}
+        # Each denominator that is not 1 is in `denominators`.
+        self.numerators = _Registers(self)
         self.denominators: dict[int, Monomial] = {}
         # Divisors to invert; inverses of divisors; wires of InverseOrZero with their operands.
         self.divisors: dict[int, None] = {}
         self.inverses: dict[int, int] = {}
         self.or_zero: dict[int, int] = {}
-        self.calls: list[Call] = []
-        self.stretches: list[int] = []
-        self._inputs()
-
-    def _inputs(self) -> None:
-        """Emit an instruction for each input wire."""
-        self.element_wires: list[int] = []
-        self.bit_wires: list[int] = []
-        for declaration in self.system.inputs.values():
-            op, wires = (
-                (Op.INPUT_BIT, self.bit_wires)
-                if declaration.bits
-                else (Op.INPUT, self.element_wires)
-            )
-            for wire in declaration.wires:
-                self.numerators[wire] = self.emit(op, len(wires), 0)
-                wires.append(wire)
-        self.elements = len(self.element_wires)
+        # The calls of hints, by the number of instructions before each.
+        self.calls: list[tuple[int, Call]] = []
 
     # --- instructions
 
@@ -185,21 +198,15 @@ class _Lowering:
             numerator, denominator = self._solved(step)
             self._set(step.wire, numerator, denominator)
         elif type(step) is Bit:
-            register = self.shared(Op.INTEGER, self._register_of(step.signal), 0)
+            register = self._integer_of(step.signal)
             self._set(step.wire, self.emit(Op.BIT, register, step.position), _EMPTY)
         elif type(step) is InverseOrZero:
             self.or_zero[step.wire] = self._register_of(step.signal)
         elif type(step) is Hint:
-            arguments = tuple(
-                self.shared(Op.INTEGER, self._register_of(argument), 0)
-                for argument in step.arguments
-            )
-            self.stretches.append(len(self.code) // 4)
-            results = range(self.elements, self.elements + len(step.wires))
-            self.elements += len(step.wires)
-            self.calls.append(Call(step, arguments, tuple(results)))
-            for wire, element in zip(step.wires, results, strict=True):
-                self._set(wire, self.emit(Op.INPUT, element, 0), _EMPTY)
+            arguments = tuple([self._integer_of(argument) for argument in step.arguments])
+            # The results are loaded from the witness on their first use.
+            results = tuple([self.block.column(wire) for wire in step.wires])
+            self.calls.append((len(self.code) // 4, Call(step, arguments, results)))
 
     def _set(self, wire: int, numerator: int, denominator: Monomial) -> None:
         """Record the fraction of a wire."""
@@ -258,6 +265,14 @@ class _Lowering:
             (factor % self.prime, self.product(a, b), _times(left_denominator, right_denominator))
         ]
 
+    def _integer_of(self, signal: Signal) -> int:
+        """Return a register with a signal's value as an integer; bits of a signal share it."""
+        register = self.integers.get(id(signal))
+        if register is None:
+            register = self.shared(Op.INTEGER, self._register_of(signal), 0)
+            self.integers[id(signal)] = register
+        return register
+
     def _register_of(self, signal: Signal) -> int:
         """Return a register with a signal's value, after inverting divisors if it is a fraction."""
         terms = self.of(signal.wires, signal.coefficients)
@@ -302,33 +317,54 @@ class _Lowering:
             )
         self.denominators.clear()
 
-    def finished(self) -> Program:
+    def finished(self, steps: Sequence[Step]) -> Program:
         """Return the program, after inverting the remaining divisors."""
         self.invert()
-        self.stretches.append(len(self.code) // 4)
-        system = self.system
-        inner = len(system.wire_paths)
-        numerators = self.numerators
-        outputs = [numerators[0], *reversed(numerators[inner + 1 :]), *numerators[1 : inner + 1]]
-        arguments = [register for call in self.calls for register in call.arguments]
-        code, terms, new_register, registers = allocated(
-            self.code, self.terms, [*outputs, *arguments], self.registers
-        )
-        calls = [
-            Call(
-                call.hint,
-                tuple(new_register[register] for register in call.arguments),
-                call.results,
-            )
-            for call in self.calls
+        outputs = [
+            (self.numerators[wire], self.block.column(wire))
+            for step in steps
+            if type(step) is not Hint
+            for wire in wires_of(step)
         ]
+        # A register is valid from its instruction on, so this is the order in which they can be
+        # stored.
+        outputs.sort()
+        ends = self._ends()
+        output_ends = [bisect_left(outputs, (_FIRST_REGISTER + end,)) for end, _ in ends]
+        output_ends[-1] = len(outputs)
+        read_at: dict[int, list[int]] = {end: [] for end, _ in ends}
+        for (end, call), start, stop in zip(ends, [0, *output_ends], output_ends, strict=False):
+            read_at[end] += [register for register, _ in outputs[start:stop]]
+            read_at[end] += call.arguments if call is not None else ()
+        code, terms, new_register, registers = allocated(
+            self.code, self.terms, read_at, self.registers
+        )
+
+        def renamed(call: Call) -> Call:
+            arguments = tuple([new_register[register] for register in call.arguments])
+            return Call(call.hint, arguments, call.results)
+
         return Program(
             np.array(code, np.uint32).reshape(-1, 4), np.array(terms, np.uint32).reshape(-1, 2),
             list(self.coefficients), registers,
-            np.array([new_register[register] for register in outputs], np.uint32),
-            tuple(self.element_wires), tuple(self.bit_wires), self.elements,
-            tuple(self.stretches), tuple(calls),
+            np.array(
+                [(new_register[register], column) for register, column in outputs], np.uint32
+            ).reshape(-1, 2),
+            tuple(
+                Stretch(end, stop, renamed(call) if call is not None else None)
+                for (end, call), stop in zip(ends, output_ends, strict=True)
+            ),
         )  # fmt: skip
+
+    def _ends(self) -> list[tuple[int, Call | None]]:
+        """Return the exclusive end of each stretch, and the hint to call there."""
+        ends: list[tuple[int, Call | None]] = []
+        start = 0
+        for end, call in [*self.calls, (len(self.code) // 4, None)]:
+            ends += [(cut, None) for cut in range(start + _MAX_STRETCH, end, _MAX_STRETCH)]
+            ends.append((end, call))
+            start = end
+        return ends
 
 
 def _constant(wires: Sequence[int], coefficients: Sequence[int]) -> int | None:

@@ -1,0 +1,210 @@
+"""Schedules: the order in which the steps of all copies of all blocks run.
+
+A witness is computed in waves. Each block's own steps run in its stages: a step runs in the wave of
+the copy in which all its operands are known, together with the steps of all copies that are in that
+wave. A call takes as many waves as its block has. Values between stages are in the witness alone.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.frozen import frozen
+from quod.r1cs.repetition.blocks import Block, Placement
+from quod.r1cs.repetition.parts import Indices, Part, Parts, callers_first
+from quod.r1cs.signal import ONE
+from quod.r1cs.system import ConstraintSystem
+from quod.r1cs.witness_program.instructions import Program
+from quod.r1cs.witness_program.steps import Bit, Hint, InverseOrZero, Solve, Step, wires_of
+
+Lower = Callable[[Block, Sequence[Step]], Program]
+
+
+@frozen(eq=False)
+class Stage:
+    """The steps of a block that run in the same wave of a copy.
+
+    part: the index of the block's part.
+    wave: the wave, counted from the first of the copy.
+    program: computes the steps.
+    """
+
+    part: int
+    wave: int
+    program: Program
+
+
+@frozen(eq=False)
+class StageRun:
+    """A stage in a wave of the circuit.
+
+    copies: the copies of the block that run, as indices into those of its part.
+    """
+
+    stage: Stage
+    copies: NDArray[np.uint32]
+
+
+@frozen(eq=False)
+class Schedule:
+    """The computation of a circuit's witness.
+
+    parts: the circuit.
+    stages: those of all blocks.
+    starts: for each part, the first wave of each copy.
+    """
+
+    parts: Parts
+    stages: tuple[Stage, ...]
+    starts: tuple[Indices, ...]
+
+    @cached_property
+    def waves(self) -> list[list[StageRun]]:
+        """The stages of each wave that has any, in order."""
+        waves: dict[int, list[StageRun]] = {}
+        copies_of = [list(_by_value(starts)) for starts in self.starts]
+        for stage in self.stages:
+            for start, copies in copies_of[stage.part]:
+                waves.setdefault(start + stage.wave, []).append(StageRun(stage, copies))
+        return [waves[wave] for wave in sorted(waves)]
+
+    def part_of(self, stage: Stage) -> Part:
+        """Return the part of a stage."""
+        return self.parts.parts[stage.part]
+
+
+def _by_value(array: Indices) -> Iterator[tuple[int, NDArray[np.uint32]]]:
+    """Yield each distinct value with the indices of its entries."""
+    order = np.argsort(array, kind="stable").astype(np.uint32)
+    values, starts = np.unique(array[order], return_index=True)
+    yield from zip(values.tolist(), np.split(order, starts[1:]), strict=True)
+
+
+class BlockSchedule:
+    """The stages of a block and the waves of its calls, counted from the first wave of a copy.
+
+    steps: the own steps of each wave.
+    starts: the first wave of each placement.
+    waves: the number of waves of a copy.
+    """
+
+    def __init__(self, block: Block, waves_of: Mapping[int, int]) -> None:
+        """Schedule a block; `waves_of` has the waves of each block that it calls, by its id."""
+        system = block.system
+        self._system, self._placements = system, system.placements
+        self.starts: list[int] = []
+        if not system.placements:
+            self.steps, self.waves = [system.steps], int(bool(system.steps))
+            return
+        self.steps, self.waves = [], 0
+        self._step_wave: dict[int, int] = {}
+        # The wave after each placement; the wires before each.
+        self._ends: list[int] = []
+        self._wires = [placement.wire for placement in system.placements]
+        self._publics = [placement.public for placement in system.placements]
+        first_step = 0
+        for placement in system.placements:
+            self._add_steps(system.steps[first_step : placement.own_steps])
+            first_step = placement.own_steps
+            self._add_placement(placement, waves_of[id(placement.block)])
+        self._add_steps(system.steps[first_step:])
+
+    def _add_steps(self, steps: Sequence[Step]) -> None:
+        for step in steps:
+            wave = max([self._known_during(wire) for wire in _operands(self._system, step)] + [0])
+            for wire in wires_of(step):
+                self._step_wave[wire] = wave
+            while len(self.steps) <= wave:
+                self.steps.append([])
+            self.steps[wave].append(step)
+            self.waves = max(self.waves, wave + 1)
+
+    def _add_placement(self, placement: Placement, waves: int) -> None:
+        start = 0
+        for wire in placement.arguments:
+            start = max(start, self._known_during(wire) + (wire in self._step_wave))
+        self.starts.append(start)
+        self._ends.append(start + waves)
+        self.waves = max(self.waves, start + waves)
+
+    def _known_during(self, wire: int) -> int:
+        """Return the wave of the step that computes a wire, or the first wave after its call."""
+        if (wave := self._step_wave.get(wire)) is not None:
+            return wave
+        if wire == ONE:
+            return 0
+        before = self._wires if wire > ONE else self._publics
+        # The only placement that can have the wire is the last one that begins before it.
+        index = bisect_left(before, abs(wire), 0, len(self._ends)) - 1
+        if index < 0:
+            return 0
+        inner = self._placements[index].block
+        wires = inner.wires if wire > ONE else len(inner.system.public_names)
+        return self._ends[index] if abs(wire) <= before[index] + wires else 0
+
+
+def _operands(system: ConstraintSystem, step: Step) -> Iterator[int]:
+    """Yield the wires that a step reads."""
+    if type(step) is Solve:
+        for side in range(3):
+            for wire in system.row(side, step.row)[0]:
+                if wire != step.wire:
+                    yield wire
+    elif type(step) is Hint:
+        for argument in step.arguments:
+            yield from argument.wires
+    else:
+        assert type(step) is Bit or type(step) is InverseOrZero
+        yield from step.signal.wires
+
+
+def schedule_of(system: ConstraintSystem, parts: Parts, lower: Lower) -> Schedule:
+    """Return the schedule of a finished system.
+
+    parts: those of the system.
+    lower: returns the program of steps of a block.
+    """
+    blocks, schedules = _block_schedules(system)
+    stages = [
+        Stage(part, wave, lower(block, steps))
+        for part, block in enumerate(blocks)
+        for wave, steps in enumerate(schedules[id(block)].steps)
+        if steps
+    ]
+    return Schedule(parts, tuple(stages), _starts(blocks, schedules))
+
+
+def wave_count(system: ConstraintSystem) -> int:
+    """Return the number of waves of a finished system."""
+    blocks, schedules = _block_schedules(system)
+    return schedules[id(blocks[0])].waves
+
+
+def _block_schedules(system: ConstraintSystem) -> tuple[list[Block], dict[int, BlockSchedule]]:
+    """Return the blocks of a system, callers first, and the schedule of each by its id."""
+    blocks = callers_first(Block(system, 0, None))
+    schedules: dict[int, BlockSchedule] = {}
+    waves_of: dict[int, int] = {}
+    for block in reversed(blocks):
+        schedule = schedules[id(block)] = BlockSchedule(block, waves_of)
+        waves_of[id(block)] = schedule.waves
+    return blocks, schedules
+
+
+def _starts(blocks: Sequence[Block], schedules: Mapping[int, BlockSchedule]) -> tuple[Indices, ...]:
+    """Return the first wave of each copy of each block, in the order of `Part.table`."""
+    starts: dict[int, list[Indices]] = {id(block): [] for block in blocks}
+    starts[id(blocks[0])].append(np.zeros(1, np.int64))
+    result = []
+    for block in blocks:
+        joined = np.concatenate(starts.pop(id(block)))
+        placement_starts = schedules[id(block)].starts
+        for placement, start in zip(block.system.placements, placement_starts, strict=True):
+            starts[id(placement.block)].append(joined + start)
+        result.append(joined)
+    return tuple(result)
