@@ -94,6 +94,9 @@ class IntegerPolynomial(dict[tuple[int, ...], int]):
         return total
 
     def __iadd__(self, other: Polynomial) -> Self:
+        if not self:
+            self.update(other)
+            return self
         for monomial, k in other.items():
             self[monomial] = self.get(monomial, 0) + k
         return self
@@ -112,8 +115,12 @@ class IntegerPolynomial(dict[tuple[int, ...], int]):
         return total
 
     def __mul__(self, other: Polynomial) -> IntegerPolynomial:
+        if len(self) == 1 and () in self:
+            return IntegerPolynomial({monomial: k * self[()] for monomial, k in other.items()})
         if len(other) == 1 and () in other:
             factor = other[()]
+            if factor == 1:
+                return IntegerPolynomial(self)
             return IntegerPolynomial({monomial: k * factor for monomial, k in self.items()})
         result = IntegerPolynomial()
         for first, k in self.items():

@@ -46,10 +46,11 @@ class _Checker:
         self.inverse = cache(lambda number: pow(number, -1, self.p))
         self.points, self.groups = dict[Any, Any](), cache(partial(Subgroup, self.p))
         for row, matrix in cartesian(self.products, range(3)):
-            factor, node, k = self.products[row][:3][matrix]
-            terms = self.side(matrix, row) - self.wires(node) * {(): factor} - {(): k}
-            if any(k % self.p for k in terms.values()):
-                raise CertificateError(f"the product of row {row} is not that of the row")
+            (factor, node, k), side = self.products[row][:3][matrix], rows.side(matrix, row)
+            if k or [*map(list, side)] != ([[node], [factor]] if factor else [[], []]):
+                terms = self.side(matrix, row) - self.wires(node) * {(): factor} - {(): k}
+                if any(k % self.p for k in terms.values()):
+                    raise CertificateError(f"the product of row {row} is not that of the row")
         for number, step in enumerate(steps):
             with suppress(LookupError, ValueError, TypeError):
                 if getattr(self, step.rule.name.lower())(step):
@@ -59,8 +60,10 @@ class _Checker:
             raise CertificateError("the certificate ends in a case")
 
     def side(self, matrix: int, row: int) -> Sum:
-        terms = zip(*self.rows.side(matrix, row))
-        return Sum.of(((wire,) if wire else (), k) for wire, k in terms)
+        wires, ks = self.rows.side(matrix, row)
+        monomials = [(wire,) if wire else () for wire in wires]
+        terms = zip(monomials, ks)
+        return Sum(terms) if len({*wires}) == len(wires) else Sum.of(terms)
 
     def wires(self, node: int) -> Sum:
         is_form = node >= self.rows.wires
@@ -242,11 +245,8 @@ class _Checker:
         first, second = self.points[step.polynomials[:2]], self.points[step.polynomials[2:4]]
         self.put(self.points, step.polynomials[4:], first.plus(second))
         curve, line = first.group, Sum({(slope,): 1})
-        claims = (
-            line * (x2 - x1) - (y2 - y1),
-            line * line * {(): curve.b} - {(): curve.a} - x1 - x2 - x3,
-            line * (x1 - x3) - y1 - y3,
-        )
+        square = line * line * {(): curve.b} - {(): curve.a} - x1 - x2 - x3
+        claims = line * (x2 - x1) - (y2 - y1), square, line * (x1 - x3) - y1 - y3
         are_determined = self.determined.keys() >= {n for m in (*x1, *y1, *x2, *y2) for n in m}
         return self.conclude([slope] * are_determined, not self.combined(step, claims=claims))
 
