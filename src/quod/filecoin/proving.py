@@ -91,16 +91,19 @@ class Prover:
     ) -> Iterator[tuple[Proof, list[int]]]:
         """Prove partitions: the witness of one is computed during the proof before it.
 
-        With a timeline they run one after the other.
+        With a timeline they run one after the other, and with a key that fills a GPU's memory,
+        which has no room for two witnesses.
         """
-        if timeline is None:
+        if timeline is None and isinstance(self.key, ProvingKey):
             yield from self.key.prove_many(self._witness(each) for each in inputs)
             return
+        timeline = or_null(timeline)
         for partition_inputs in inputs:
             with timeline.stage("circuit witness"):
                 witness = self._witness(partition_inputs)
             with timeline.stage("proof"):
                 result = self.key.prove(witness, timeline=timeline)
+            del witness
             yield result
 
     def _witness(self, inputs: CircuitInputs) -> Witness:
