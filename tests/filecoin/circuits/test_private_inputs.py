@@ -8,6 +8,7 @@ import pytest
 
 from quod import r1cs
 from quod.errors import InputError
+from quod.field.array import words_to_integers
 from quod.filecoin import sector_shape
 from quod.filecoin.circuits import (
     EmptySectorUpdateCircuit,
@@ -30,8 +31,9 @@ from quod.filecoin.records import (
 )
 from quod.filecoin.registered_proofs import seal_proof
 from quod.filecoin.sectors import UpdateShape
+from quod.r1cs.inputs import Inputs
 from tests.filecoin.circuits.instances import post_instance
-from tests.filecoin.sealed import post_sector
+from tests.filecoin.sealed import commit_output, post_sector
 
 CURVE = "bls12_381"
 NODE = bytes(32)
@@ -89,8 +91,9 @@ def test_sealed_sectors_prove_spacetime() -> None:
     for circuit in (FallbackPoStCircuit.window(sector), FallbackPoStCircuit.winning(sector)):
         traced = r1cs.trace(circuit, CURVE)
         proof = post_sector(66 if circuit.challenges == 1 else circuit.challenges)
-        values = traced.values(post_private_inputs(circuit, [proof]))
-        assert not traced.check(values)
+        inputs = post_private_inputs(circuit, [proof])
+        values = traced.values(inputs)
+        assert words_to_integers(traced.field, traced.witness(inputs).values) == values
         paths = proof.vanilla_proof[0].inclusion_proofs
         nodes = [path.leaf_index for path in paths]
         starts = range(0, len(nodes), circuit.challenges)
@@ -107,31 +110,46 @@ def test_a_real_proof_of_spacetime(shared_fixtures: Path) -> None:
     proof = parse_post_sector(data, sector, 10)
     circuit = FallbackPoStCircuit(sector.arities, 1, 10)
     traced = r1cs.trace(circuit, CURVE)
-    values = traced.values(post_private_inputs(circuit, [proof]))
-    assert not traced.check(values)
+    values = public_values(traced, post_private_inputs(circuit, [proof]))
     (paths,) = proof.vanilla_proof
     challenges = [path.leaf_index for path in paths.inclusion_proofs]
-    assert values[1:12] == [int.from_bytes(proof.comm_r, "little"), *challenges]
+    assert values == [int.from_bytes(proof.comm_r, "little"), *challenges]
 
 
 @pytest.mark.thorough
 @pytest.mark.timeout(3600)
 @pytest.mark.fixtures
 def test_a_real_replica(shared_fixtures: Path) -> None:
-    """The first challenge of an output of C1 of 8 MiB satisfies the circuit of one challenge."""
+    """The circuit of 8 MiB is satisfied by an output of C1, and so is that of one challenge."""
     data = (shared_fixtures / "filecoin" / "c2-input-8MiB.bincode").read_bytes()[4:-40]
     output = parse_commit(data).output
-    proofs = output.vanilla_proofs[0][:1]
-    first = CommitOutput(
-        output.registered_proof, (proofs,), output.comm_r, output.comm_d, output.replica_id,
-        output.seed, output.ticket,
-    )  # fmt: skip
+    (proofs,) = output.vanilla_proofs
     sector = sector_shape(8 * MIB)
-    traced = r1cs.trace(StackedCircuit(sector.arities, sector.layers, 1), CURVE)
-    assert (traced.constraints, traced.wires - 1 - traced.public) == (1_922_750, 1_921_510)
-    values = traced.values(porep_private_inputs(first, 0))
-    assert not traced.check(values)
-    config, node = output.registered_proof.config(), proofs[0].comm_d_proofs.leaf_index
-    commitments = (output.replica_id, output.comm_d, output.comm_r)
-    public = values[1 : 1 + traced.public]
-    assert public == porep_inputs(config, *commitments, [node])
+    for count in (1, sector.challenges):
+        first = CommitOutput(
+            output.registered_proof, (proofs[:count],), output.comm_r, output.comm_d,
+            output.replica_id, output.seed, output.ticket,
+        )  # fmt: skip
+        traced = r1cs.trace(StackedCircuit(sector.arities, sector.layers, count), CURVE)
+        if count == 1:
+            assert (traced.constraints, traced.wires - 1 - traced.public) == (1_922_750, 1_921_510)
+        public = public_values(traced, porep_private_inputs(first, 0))
+        nodes = [proof.comm_d_proofs.leaf_index for proof in proofs[:count]]
+        commitments = (output.replica_id, output.comm_d, output.comm_r)
+        assert public == porep_inputs(output.registered_proof.config(), *commitments, nodes)
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(3600)
+def test_a_replica_by_blocks_and_by_steps() -> None:
+    """A sector of 2 KiB: the witness by blocks is that of all steps in their order."""
+    inputs = porep_private_inputs(commit_output(), 0)
+    traced = r1cs.trace(StackedCircuit.of(sector_shape(2 * KIB)), CURVE)
+    witness = traced.witness(inputs)
+    assert words_to_integers(traced.field, witness.values) == traced.values(inputs)
+
+
+def public_values(circuit: r1cs.Circuit, inputs: Inputs) -> list[int]:
+    """Return the public values of a witness, which is checked."""
+    values = circuit.witness(inputs).values[1 : 1 + circuit.public]
+    return words_to_integers(circuit.field, values)
