@@ -15,8 +15,12 @@ from quod.cli.parameters import Argument, Device, Quiet, Timings, WrongUsage
 from quod.wording import counted
 
 if TYPE_CHECKING:
+    from quod.device.protocol import AnyDevice
     from quod.filecoin.circuits.private_inputs import CircuitInputs
     from quod.filecoin.statement_files import StatementFile
+
+    InputsOf = Callable[[StatementFile, AnyDevice | None], Iterator[CircuitInputs]]
+    """A function that checks the vanilla proofs of a file and returns the circuit's inputs."""
 
 
 def prove(
@@ -36,7 +40,7 @@ def prove(
     if sector_number is not None and miner is None:
         raise WrongUsage("--sector-number requires --miner")
 
-    def inputs(file: StatementFile) -> Iterator[CircuitInputs]:
+    def inputs(file: StatementFile, device: AnyDevice | None) -> Iterator[CircuitInputs]:
         from quod.errors import InputError
         from quod.filecoin.checks.circuit_inputs import checked_commit_inputs
 
@@ -44,7 +48,7 @@ def prove(
         number = file.sector_number if sector_number is None else sector_number
         if miner is not None and number is None:
             raise InputError("has no sector number; add --sector-number", path=str(commit))
-        return checked_commit_inputs(file.output, miner=miner, sector_number=number)
+        return checked_commit_inputs(file.output, miner=miner, sector_number=number, device=device)
 
     _prove("porep", commit, output, inputs, params, device, timings=timings, quiet=quiet)
 
@@ -59,10 +63,10 @@ def prove_update(
 ) -> None:
     """Prove the update of a sector (SnapDeals) from the vanilla proofs of its partitions."""
 
-    def inputs(file: StatementFile) -> Iterator[CircuitInputs]:
+    def inputs(file: StatementFile, device: AnyDevice | None) -> Iterator[CircuitInputs]:
         from quod.filecoin.checks.circuit_inputs import checked_update_inputs
 
-        return checked_update_inputs(file.statement, file.vanilla_proofs)  # type: ignore[arg-type]
+        return checked_update_inputs(file.statement, file.vanilla_proofs, device=device)  # type: ignore[arg-type]
 
     _prove("update", update, output, inputs, params, device, timings=timings, quiet=quiet)
 
@@ -94,21 +98,22 @@ def prove_winning_post(
     _prove("winning", post, output, _post_inputs, params, device, timings=timings, quiet=quiet)
 
 
-def _post_inputs(file: StatementFile) -> Iterator[CircuitInputs]:
+def _post_inputs(file: StatementFile, device: AnyDevice | None) -> Iterator[CircuitInputs]:
     from quod.filecoin.checks.circuit_inputs import checked_post_inputs
 
-    return checked_post_inputs(file.statement, file.vanilla_proofs)  # type: ignore[arg-type]
+    return checked_post_inputs(file.statement, file.vanilla_proofs, device=device)  # type: ignore[arg-type]
 
 
 def _prove(
     kind: str, path: Path, output: Path,
-    inputs_of: Callable[[StatementFile], Iterator[CircuitInputs]], params: Path | None,
+    inputs_of: InputsOf, params: Path | None,
     device: str, *, timings: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Read a file of vanilla proofs, check them, prove, and write the proof."""
     check_outputs([output], [path, *([params] if params is not None and params.is_file() else [])])
     from quod.cli.display.progress import followed_timeline
     from quod.errors import naming_file
+    from quod.filecoin.checks.circuit_inputs import hashing_device
     from quod.filecoin.parameters.files import check_public_count, parameter_file
     from quod.filecoin.proving import Prover
     from quod.filecoin.statement_files import read_statement
@@ -121,11 +126,11 @@ def _prove(
         statement = file.statement
         _check_kind(path, file, kind)
         # Opening a key takes long, so all other reasons to refuse come first.
-        statement.parameters.check_device(device)
+        target = statement.parameters.check_device(device)
         key = parameter_file(statement.parameters, params, ("params",))
         check_public_count(statement.parameters, key)
         with timeline.stage("check vanilla proofs"), naming_file(path):
-            inputs = inputs_of(file)
+            inputs = inputs_of(file, hashing_device(statement.parameters.sector, target))
         with quick_kernels(key):
             with timeline.stage("open parameters"):
                 prover = Prover(statement.parameters, key, device, timeline)

@@ -13,7 +13,7 @@ from typing import TypeVar
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError
 from quod.filecoin.checks.commit import check_commit
-from quod.filecoin.checks.post import check_post_sector
+from quod.filecoin.checks.post import check_post_sectors
 from quod.filecoin.checks.update import check_update_partition
 from quod.filecoin.circuits.empty_sector_update import EmptySectorUpdateCircuit
 from quod.filecoin.circuits.fallback_post import FallbackPoStCircuit
@@ -25,11 +25,22 @@ from quod.filecoin.circuits.private_inputs import (
 )
 from quod.filecoin.records import CommitOutput, PoStSectorProof, UpdatePartitionProof
 from quod.filecoin.registered_proofs import PoStKind
+from quod.filecoin.sectors import SectorShape
 from quod.filecoin.statements import PoStStatement, UpdateStatement
 from quod.filecoin.updates import partition_and_h
 from quod.validation import in_order, instance
 
 T = TypeVar("T")
+
+_LARGEST_IN_PYTHON = 8 << 20
+
+
+def hashing_device(sector: SectorShape, device: AnyDevice) -> AnyDevice | None:
+    """Return the device for the hashes of a sector's vanilla proofs; None stands for plain Python.
+
+    Small sectors have few hashes, which take less time than compiling a kernel.
+    """
+    return device if sector.size > _LARGEST_IN_PYTHON else None
 
 
 def checked_commit_inputs(
@@ -44,7 +55,7 @@ def checked_commit_inputs(
 def checked_post_inputs(
     statement: PoStStatement, proofs: Sequence[PoStSectorProof], *, device: AnyDevice | None = None
 ) -> Iterator[CircuitInputs]:
-    """Return the inputs of vanilla proofs that `check_post_sector` accepts.
+    """Return the inputs of vanilla proofs that `check_post_sectors` accepts.
 
     proofs: the vanilla proofs in the order of the statement's sectors.
     Raises InputError with the field, such as ``proofs[0].comm_r``.
@@ -57,8 +68,8 @@ def checked_post_inputs(
                 raise MismatchError(
                     "is not that of the statement", section=f"proofs[{index}].{name}"
                 )
-        with _inside(f"proofs[{index}]"):
-            check_post_sector(proof, sector, statement.challenges(index), device=device)
+    challenges = [statement.challenges(index) for index in range(len(proofs))]
+    check_post_sectors(proofs, sector, challenges, device=device)
     winning = statement.proof.kind is PoStKind.WINNING
     build = FallbackPoStCircuit.winning if winning else FallbackPoStCircuit.window
     circuit = build(sector)

@@ -53,8 +53,8 @@ def check_commit(
         )  # fmt: skip
         _add_columns(checker, field, proof, nodes, comm_c)
         _check_labels(field, proof, output.replica_id, challenge)
+    checker.add_pair("comm_r", (comm_c, comm_r_last), output.comm_r)
     checker.check()
-    checker.check_pair("comm_r", (comm_c, comm_r_last), output.comm_r)
 
 
 def _check_statement(output: CommitOutput, miner: int | None, sector_number: int | None) -> None:

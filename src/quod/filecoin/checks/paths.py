@@ -23,6 +23,7 @@ class PathChecker:
         self._sector, self._hasher = sector, NodeHasher(device)
         self._proofs: list[tuple[str, MerkleProof]] = []
         self._columns: list[tuple[str, ColumnProof]] = []
+        self._pairs: list[tuple[str, tuple[bytes, bytes], bytes]] = []
 
     def add(self, section: str, proof: MerkleProof, leaf: int, root: bytes, name: str) -> None:
         """Add a proof in TreeC or TreeR, whose hashes `check` computes.
@@ -52,7 +53,10 @@ class PathChecker:
         _check_end(section, proof, data_root(proof.leaf, proof.path))
 
     def check(self) -> None:
-        """Check all proofs and columns; raises InputError for the first wrong column or path."""
+        """Check everything that was added: columns, then paths, then commitments.
+
+        Raises InputError for the first one that is wrong.
+        """
         if self._columns:
             rows = b"".join(b"".join(column.column.rows) for _, column in self._columns)
             for (section, column), node in zip(
@@ -70,11 +74,20 @@ class PathChecker:
             nodes = self._hashes(arity, b"".join(groups))
         for (section, proof), node in zip(self._proofs, nodes, strict=True):
             _check_end(section, proof, node)
+        self._check_pairs()
 
-    def check_pair(self, section: str, roots: tuple[bytes, bytes], commitment: bytes) -> None:
-        """Check that the commitment to a replica is the hash of the roots of TreeC and TreeR."""
-        if self._hashes(2, b"".join(roots)) != [commitment]:
-            raise InputError("is not the hash of comm_c and comm_r_last", section=section)
+    def add_pair(self, section: str, roots: tuple[bytes, bytes], commitment: bytes) -> None:
+        """Add a commitment to a replica, the hash of the roots of TreeC and TreeR."""
+        self._pairs.append((section, roots, commitment))
+
+    def _check_pairs(self) -> None:
+        if self._pairs:
+            nodes = b"".join(b"".join(roots) for _, roots, _ in self._pairs)
+            for (section, _, commitment), node in zip(
+                self._pairs, self._hashes(2, nodes), strict=True
+            ):
+                if node != commitment:
+                    raise InputError("is not the hash of comm_c and comm_r_last", section=section)
 
     def _hashes(self, arity: int, nodes: bytes) -> list[bytes]:
         hashes = self._hasher.hash_groups(arity, nodes_to_words(nodes))

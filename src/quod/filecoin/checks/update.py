@@ -46,11 +46,11 @@ def check_update_partition(
                 "is not the sum of the old node and rho times the data node",
                 section=f"{field}.proof_r_new.leaf",
             )
-    checker.check()
     for name, commitment, root in zip(
         ("comm_r_old", "comm_r_new"), (comm_r_old, comm_r_new), roots.values(), strict=True
     ):
-        checker.check_pair(name, (proof.comm_c, root), commitment)
+        checker.add_pair(name, (proof.comm_c, root), commitment)
+    checker.check()
     _check_apex(proof, sector, comm_d_new)
 
 
