@@ -315,9 +315,17 @@ def parse_post_sector(
     return proof
 
 
-def check_post_record(proof: PoStSectorProof, sector: SectorShape, challenges: int) -> None:
-    """Raise InputError unless a vanilla proof has the shape and the canonical nodes of a file."""
-    _post_sector(sector, challenges).check(proof, Position(None))
+def check_post_record(
+    proof: PoStSectorProof, sector: SectorShape, challenges: int, prefix: str = ""
+) -> None:
+    """Raise InputError unless a vanilla proof has the shape and the canonical nodes of a file.
+
+    prefix: the beginning of the fields in errors, such as ``proofs[3].``.
+    """
+    position = Position(None)
+    if prefix:
+        position.fields.append(prefix.removesuffix("."))
+    _post_sector(sector, challenges).check(proof, position)
 
 
 def post_sector_to_bincode(proof: PoStSectorProof, sector: SectorShape) -> bytes:

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from quod.filecoin.circuits.private_inputs import CircuitInputs
     from quod.filecoin.statement_files import StatementFile
 
+    InputsOf = Callable[[StatementFile, AnyDevice | None], Iterator[CircuitInputs]]
+    """A function that checks the vanilla proofs of a file and returns the circuit's inputs."""
+
 
 def prove(
     commit: Annotated[Path, Argument("C1", "Output of C1: JSON, lotus's c1.json, or bincode.")],
@@ -37,7 +40,7 @@ def prove(
     if sector_number is not None and miner is None:
         raise WrongUsage("--sector-number requires --miner")
 
-    def inputs(file: StatementFile, on: AnyDevice) -> Iterator[CircuitInputs]:
+    def inputs(file: StatementFile, device: AnyDevice | None) -> Iterator[CircuitInputs]:
         from quod.errors import InputError
         from quod.filecoin.checks.circuit_inputs import checked_commit_inputs
 
@@ -45,7 +48,7 @@ def prove(
         number = file.sector_number if sector_number is None else sector_number
         if miner is not None and number is None:
             raise InputError("has no sector number; add --sector-number", path=str(commit))
-        return checked_commit_inputs(file.output, miner=miner, sector_number=number, device=on)
+        return checked_commit_inputs(file.output, miner=miner, sector_number=number, device=device)
 
     _prove("porep", commit, output, inputs, params, device, timings=timings, quiet=quiet)
 
@@ -60,10 +63,10 @@ def prove_update(
 ) -> None:
     """Prove the update of a sector (SnapDeals) from the vanilla proofs of its partitions."""
 
-    def inputs(file: StatementFile, on: AnyDevice) -> Iterator[CircuitInputs]:
+    def inputs(file: StatementFile, device: AnyDevice | None) -> Iterator[CircuitInputs]:
         from quod.filecoin.checks.circuit_inputs import checked_update_inputs
 
-        return checked_update_inputs(file.statement, file.vanilla_proofs, device=on)  # type: ignore[arg-type]
+        return checked_update_inputs(file.statement, file.vanilla_proofs, device=device)  # type: ignore[arg-type]
 
     _prove("update", update, output, inputs, params, device, timings=timings, quiet=quiet)
 
@@ -95,21 +98,22 @@ def prove_winning_post(
     _prove("winning", post, output, _post_inputs, params, device, timings=timings, quiet=quiet)
 
 
-def _post_inputs(file: StatementFile, on: AnyDevice) -> Iterator[CircuitInputs]:
+def _post_inputs(file: StatementFile, device: AnyDevice | None) -> Iterator[CircuitInputs]:
     from quod.filecoin.checks.circuit_inputs import checked_post_inputs
 
-    return checked_post_inputs(file.statement, file.vanilla_proofs, device=on)  # type: ignore[arg-type]
+    return checked_post_inputs(file.statement, file.vanilla_proofs, device=device)  # type: ignore[arg-type]
 
 
 def _prove(
     kind: str, path: Path, output: Path,
-    inputs_of: Callable[[StatementFile, AnyDevice], Iterator[CircuitInputs]], params: Path | None,
+    inputs_of: InputsOf, params: Path | None,
     device: str, *, timings: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Read a file of vanilla proofs, check them, prove, and write the proof."""
     check_outputs([output], [path, *([params] if params is not None and params.is_file() else [])])
     from quod.cli.display.progress import followed_timeline
     from quod.errors import naming_file
+    from quod.filecoin.checks.circuit_inputs import hashing_device
     from quod.filecoin.parameters.files import check_public_count, parameter_file
     from quod.filecoin.proving import Prover
     from quod.filecoin.statement_files import read_statement
@@ -126,7 +130,7 @@ def _prove(
         key = parameter_file(statement.parameters, params, ("params",))
         check_public_count(statement.parameters, key)
         with timeline.stage("check vanilla proofs"), naming_file(path):
-            inputs = inputs_of(file, target)
+            inputs = inputs_of(file, hashing_device(statement.parameters.sector, target))
         with quick_kernels(key):
             with timeline.stage("open parameters"):
                 prover = Prover(statement.parameters, key, target, timeline)

@@ -13,8 +13,7 @@ from typing import TypeVar
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError
 from quod.filecoin.checks.commit import check_commit
-from quod.filecoin.checks.paths import PathChecker
-from quod.filecoin.checks.post import add_post_sector
+from quod.filecoin.checks.post import check_post_sectors
 from quod.filecoin.checks.update import check_update_partition
 from quod.filecoin.circuits.empty_sector_update import EmptySectorUpdateCircuit
 from quod.filecoin.circuits.fallback_post import FallbackPoStCircuit
@@ -24,14 +23,24 @@ from quod.filecoin.circuits.private_inputs import (
     post_private_inputs,
     update_private_inputs,
 )
-from quod.filecoin.files import check_post_record
 from quod.filecoin.records import CommitOutput, PoStSectorProof, UpdatePartitionProof
 from quod.filecoin.registered_proofs import PoStKind
+from quod.filecoin.sectors import SectorShape
 from quod.filecoin.statements import PoStStatement, UpdateStatement
 from quod.filecoin.updates import partition_and_h
 from quod.validation import in_order, instance
 
 T = TypeVar("T")
+
+_LARGEST_IN_PYTHON = 8 << 20
+
+
+def hashing_device(sector: SectorShape, device: AnyDevice) -> AnyDevice | None:
+    """Return the device for the hashes of a sector's vanilla proofs; None stands for plain Python.
+
+    Small sectors have few hashes, which take less time than compiling a kernel.
+    """
+    return device if sector.size > _LARGEST_IN_PYTHON else None
 
 
 def checked_commit_inputs(
@@ -46,13 +55,12 @@ def checked_commit_inputs(
 def checked_post_inputs(
     statement: PoStStatement, proofs: Sequence[PoStSectorProof], *, device: AnyDevice | None = None
 ) -> Iterator[CircuitInputs]:
-    """Return the inputs of vanilla proofs that `check_post_sector` accepts.
+    """Return the inputs of vanilla proofs that `check_post_sectors` accepts.
 
     proofs: the vanilla proofs in the order of the statement's sectors.
     Raises InputError with the field, such as ``proofs[0].comm_r``.
     """
     sector = statement.proof.sector
-    checker = PathChecker(sector, device)
     proofs = _instances(proofs, PoStSectorProof, len(statement.sectors))
     for index, (proof, public) in enumerate(zip(proofs, statement.sectors, strict=True)):
         for name in ("sector_id", "comm_r"):
@@ -60,11 +68,8 @@ def checked_post_inputs(
                 raise MismatchError(
                     "is not that of the statement", section=f"proofs[{index}].{name}"
                 )
-        field, leaves = f"proofs[{index}]", statement.challenges(index)
-        with _inside(field):
-            check_post_record(proof, sector, len(leaves))
-        add_post_sector(checker, proof, leaves, f"{field}.")
-    checker.check()
+    challenges = [statement.challenges(index) for index in range(len(proofs))]
+    check_post_sectors(proofs, sector, challenges, device=device)
     winning = statement.proof.kind is PoStKind.WINNING
     build = FallbackPoStCircuit.winning if winning else FallbackPoStCircuit.window
     circuit = build(sector)

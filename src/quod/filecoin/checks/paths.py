@@ -44,13 +44,6 @@ class PathChecker:
         self._columns.append((section, column))
         self.add(f"{section}.inclusion_proof", column.inclusion_proof, node, root, name)
 
-    def add_pair(self, section: str, roots: tuple[bytes, bytes], commitment: bytes) -> None:
-        """Add the commitment to a replica, which must be the hash of the roots of TreeC and TreeR.
-
-        section: the field of the commitment, for errors.
-        """
-        self._pairs.append((section, roots, commitment))
-
     def check_data_path(
         self, section: str, proof: MerkleProof, leaf: int, root: bytes, name: str
     ) -> None:
@@ -60,7 +53,10 @@ class PathChecker:
         _check_end(section, proof, data_root(proof.leaf, proof.path))
 
     def check(self) -> None:
-        """Check all that was added; raises InputError for the first wrong column, path or pair."""
+        """Check everything that was added: columns, then paths, then commitments.
+
+        Raises InputError for the first one that is wrong.
+        """
         if self._columns:
             rows = b"".join(b"".join(column.column.rows) for _, column in self._columns)
             for (section, column), node in zip(
@@ -78,9 +74,18 @@ class PathChecker:
             nodes = self._hashes(arity, b"".join(groups))
         for (section, proof), node in zip(self._proofs, nodes, strict=True):
             _check_end(section, proof, node)
+        self._check_pairs()
+
+    def add_pair(self, section: str, roots: tuple[bytes, bytes], commitment: bytes) -> None:
+        """Add a commitment to a replica, the hash of the roots of TreeC and TreeR."""
+        self._pairs.append((section, roots, commitment))
+
+    def _check_pairs(self) -> None:
         if self._pairs:
-            roots = self._hashes(2, b"".join(b"".join(pair) for _, pair, _ in self._pairs))
-            for (section, _, commitment), node in zip(self._pairs, roots, strict=True):
+            nodes = b"".join(b"".join(roots) for _, roots, _ in self._pairs)
+            for (section, _, commitment), node in zip(
+                self._pairs, self._hashes(2, nodes), strict=True
+            ):
                 if node != commitment:
                     raise InputError("is not the hash of comm_c and comm_r_last", section=section)
 

@@ -1,4 +1,4 @@
-"""The check of the vanilla proof of a sector in a proof of spacetime."""
+"""The check of the vanilla proofs of sectors in a proof of spacetime."""
 
 from __future__ import annotations
 
@@ -21,30 +21,40 @@ def check_post_sector(
     challenges: of `window_challenges` or `winning_challenges`; another randomness gives others.
     Raises InputError with the field that is wrong.
     """
+    checker = PathChecker(sector, device)
+    _add_sector(checker, "", proof, sector, challenges)
+    checker.check()
+
+
+def check_post_sectors(
+    proofs: Sequence[PoStSectorProof], sector: SectorShape, challenges: Sequence[Sequence[int]], *,
+    device: AnyDevice | None = None,
+) -> None:  # fmt: skip
+    """Check the vanilla proofs of many sectors as `check_post_sector`, their hashes as one batch.
+
+    challenges: those of each sector.
+    The field of an error begins with ``proofs[index]``.
+    """
+    checker = PathChecker(sector, device)
+    for index, (proof, leaves) in enumerate(zip(proofs, challenges, strict=True)):
+        _add_sector(checker, f"proofs[{index}].", proof, sector, leaves)
+    checker.check()
+
+
+def _add_sector(
+    checker: PathChecker, prefix: str, proof: PoStSectorProof, sector: SectorShape,
+    challenges: Sequence[int],
+) -> None:  # fmt: skip
+    """Add the paths of a sector; `prefix` is the beginning of the fields in errors."""
     leaves = [
         whole_number(f"challenge {index}", leaf, 0, sector.nodes - 1)
         for index, leaf in enumerate(in_order("the challenges", challenges))
     ]
-    check_post_record(proof, sector, len(leaves))
-    checker = PathChecker(sector, device)
-    add_post_sector(checker, proof, leaves)
-    checker.check()
-
-
-def add_post_sector(
-    checker: PathChecker, proof: PoStSectorProof, leaves: Sequence[int], field: str = ""
-) -> None:
-    """Add the vanilla proof of a sector, whose shape was checked, to a checker.
-
-    leaves: the challenged leaves.
-    field: a prefix of the fields in errors, such as ``proofs[3].``.
-    """
+    check_post_record(proof, sector, len(leaves), prefix)
     (vanilla_proof,) = proof.vanilla_proof
-    section = f"{field}vanilla_proof.sectors[0]"
+    field = f"{prefix}vanilla_proof.sectors[0]"
     for index, (path, leaf) in enumerate(zip(vanilla_proof.inclusion_proofs, leaves, strict=True)):
-        checker.add(
-            f"{section}.inclusion_proofs[{index}]", path, leaf, vanilla_proof.comm_r_last,
-            "comm_r_last",
-        )  # fmt: skip
+        section = f"{field}.inclusion_proofs[{index}]"
+        checker.add(section, path, leaf, vanilla_proof.comm_r_last, "comm_r_last")
     roots = vanilla_proof.comm_c, vanilla_proof.comm_r_last
-    checker.add_pair(f"{field}comm_r", roots, proof.comm_r)
+    checker.add_pair(f"{prefix}comm_r", roots, proof.comm_r)
