@@ -1,6 +1,7 @@
 """Vanilla proofs that are checked against their statements, as inputs of the circuits.
 
-Each function checks at once, and returns an iterator of the inputs of each partition.
+Each function checks at once, and returns an iterator of the inputs of each partition. `device`
+computes Poseidon hashes; None stands for plain Python.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
+from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError
 from quod.filecoin.checks.commit import check_commit
 from quod.filecoin.checks.post import check_post_sector
@@ -31,16 +33,18 @@ T = TypeVar("T")
 
 
 def checked_commit_inputs(
-    output: CommitOutput, *, miner: int | None = None, sector_number: int | None = None
-) -> Iterator[CircuitInputs]:
+    output: CommitOutput, *, miner: int | None = None, sector_number: int | None = None,
+    device: AnyDevice | None = None,
+) -> Iterator[CircuitInputs]:  # fmt: skip
     """Return the inputs of an output of C1 that `check_commit` accepts."""
-    check_commit(output, miner=miner, sector_number=sector_number)
+    check_commit(output, miner=miner, sector_number=sector_number, device=device)
     return (porep_private_inputs(output, each) for each in range(len(output.vanilla_proofs)))
 
 
 def checked_post_inputs(
-    statement: PoStStatement, proofs: Sequence[PoStSectorProof]
-) -> Iterator[CircuitInputs]:
+    statement: PoStStatement, proofs: Sequence[PoStSectorProof], *,
+    device: AnyDevice | None = None,
+) -> Iterator[CircuitInputs]:  # fmt: skip
     """Return the inputs of vanilla proofs that `check_post_sector` accepts.
 
     proofs: the vanilla proofs in the order of the statement's sectors.
@@ -56,7 +60,7 @@ def checked_post_inputs(
                 )
         with _inside(f"proofs[{index}]"):
             _check_count("vanilla_proof.sectors", len(proof.vanilla_proof), 1)
-            check_post_sector(proof, sector, statement.challenges(index))
+            check_post_sector(proof, sector, statement.challenges(index), device=device)
     winning = statement.proof.kind is PoStKind.WINNING
     build = FallbackPoStCircuit.winning if winning else FallbackPoStCircuit.window
     circuit = build(sector)
@@ -68,8 +72,9 @@ def checked_post_inputs(
 
 
 def checked_update_inputs(
-    statement: UpdateStatement, proofs: Sequence[UpdatePartitionProof]
-) -> Iterator[CircuitInputs]:
+    statement: UpdateStatement, proofs: Sequence[UpdatePartitionProof], *,
+    device: AnyDevice | None = None,
+) -> Iterator[CircuitInputs]:  # fmt: skip
     """Return the inputs of the partitions of an update that `check_update_partition` accepts.
 
     proofs: the vanilla proofs of the partitions.
@@ -80,7 +85,9 @@ def checked_update_inputs(
     proofs = _instances(proofs, UpdatePartitionProof, statement.partitions)
     for partition, proof in enumerate(proofs):
         with _inside(f"proofs[{partition}]"):
-            check_update_partition(proof, sector, partition, *commitments, h=statement.h)
+            check_update_partition(
+                proof, sector, partition, *commitments, h=statement.h, device=device
+            )
     return (
         update_private_inputs(
             circuit, proof, partition_and_h(sector, partition, statement.h), *commitments
