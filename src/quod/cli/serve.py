@@ -39,6 +39,10 @@ def serve(
     ] = None,
     grpc: Annotated[_Texts, Option(metavar="ADDRESS", help="unix:PATH or HOST:PORT.")] = None,
     http: Annotated[_Texts, Option(metavar="ADDRESS", help="unix:PATH or HOST:PORT.")] = None,
+    filecoin: Annotated[
+        Path | None,
+        Option(metavar="FOLDER", help="Serve Filecoin proofs, with the parameters of this folder."),
+    ] = None,
     devices: Annotated[
         _Texts, Option("--device", metavar="NAME", help="Device of a worker; may be repeated.")
     ] = None,
@@ -83,6 +87,7 @@ def serve(
         ("listen", "insecure_plaintext"): insecure_plaintext or None,
         ("workers", "devices"): devices, ("workers", "warm"): warm,
         ("workers", "ray"): ray,
+        ("filecoin", "params"): None if filecoin is None else str(filecoin),
     }  # fmt: skip
     settings = read_config(config, {name: value for name, value in flags.items() if value})
     _add_keys(settings, add_key or [], insecure_test_key)

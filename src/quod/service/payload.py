@@ -1,9 +1,12 @@
 """The payload format of jobs: for each partition a witness, a witness's path, or JSON inputs.
 
+A job of Filecoin proofs has the request of cuzk's protocol in the body of its first partition; the
+other bodies are empty.
+
 The server writes payloads to the blob store, and workers read them. Numbers are little-endian:
 
     8 bytes   ``QUODJOB`` and the version, 1
-    u32       the kind: 1 witnesses (.wtns), 2 paths, 3 inputs
+    u32       the kind: 1 witnesses (.wtns), 2 paths, 3 inputs, 4 a request of cuzk's protocol
     u32       n, the number of partitions
     n x u64   the length of each body in bytes
               the bodies, in the order of the partitions
@@ -35,6 +38,7 @@ _MAGIC: Final = b"QUODJOB\x01"
 _HEAD: Final = struct.Struct("<8sII")
 _MAX_PATH_BYTES: Final = 8192
 _MAX_WITNESS_BYTES: Final = 1 << 48
+_MAX_MESSAGE_BYTES: Final = 1 << 31
 _OPEN_FLAGS: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -47,12 +51,15 @@ class PayloadKind(IntEnum):
     """Paths of .wtns files below the client's root."""
     INPUTS = 3
     """Circuit inputs as JSON, from which the circuit's witness calculator computes the witness."""
+    VANILLA_PROOFS = 4
+    """A SubmitProofRequest of cuzk's protocol, in the first body alone."""
 
 
 _MAX_BYTES_BY_KIND: Final = {
     PayloadKind.WTNS: _MAX_WITNESS_BYTES,
     PayloadKind.PATH: _MAX_PATH_BYTES,
     PayloadKind.INPUTS: MAX_INPUT_BYTES,
+    PayloadKind.VANILLA_PROOFS: _MAX_MESSAGE_BYTES,
 }
 
 
@@ -84,10 +91,19 @@ def payload_header(kind: PayloadKind, lengths: Sequence[int]) -> bytes:
             f"not {len(lengths)}"
         )
     lengths = [
-        whole_number(f"the bytes of partition {index}", length, 1, _MAX_BYTES_BY_KIND[kind])
+        whole_number(
+            f"the bytes of partition {index}",
+            length,
+            _min_bytes(kind, index),
+            _MAX_BYTES_BY_KIND[kind],
+        )
         for index, length in enumerate(lengths)
     ]
     return _HEAD.pack(_MAGIC, kind, len(lengths)) + struct.pack(f"<{len(lengths)}Q", *lengths)
+
+
+def _min_bytes(kind: PayloadKind, partition: int) -> int:
+    return int(kind is not PayloadKind.VANILLA_PROOFS or not partition)
 
 
 def read_header(file: BinaryIO, partitions: int) -> PayloadHeader:
@@ -113,7 +129,8 @@ def read_header(file: BinaryIO, partitions: int) -> PayloadHeader:
     offset = _HEAD.size + len(table)
     sections = []
     for partition, length in enumerate(struct.unpack(f"<{count}Q", table)):
-        if not 1 <= length <= _MAX_BYTES_BY_KIND[PayloadKind(kind)]:
+        least = _min_bytes(PayloadKind(kind), partition)
+        if not least <= length <= _MAX_BYTES_BY_KIND[PayloadKind(kind)]:
             raise InputError(f"the payload states {length} bytes for partition {partition}")
         sections.append(Section(offset, length))
         offset += length
@@ -175,8 +192,8 @@ def open_witness(
     holds inputs, or if the path is now missing, has become a link or is not a regular file.
     """
     section = header.sections[whole_number("the partition", partition, 0, len(header.sections) - 1)]
-    if header.kind is PayloadKind.INPUTS:
-        raise InputError("the payload has inputs, from which a witness must be computed")
+    if header.kind not in (PayloadKind.WTNS, PayloadKind.PATH):
+        raise InputError("the payload has no witness; it must be computed")
     if header.kind is PayloadKind.WTNS:
         yield file, section
         return

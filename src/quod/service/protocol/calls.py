@@ -1,4 +1,4 @@
-"""The calls of the service, read from the descriptor of quod.proto, for servers and clients."""
+"""The calls of the services, read from the descriptors of quod.proto and cuzk.proto."""
 
 from __future__ import annotations
 
@@ -6,16 +6,21 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from google.protobuf import message_factory
-from google.protobuf.descriptor import Descriptor
+from google.protobuf.descriptor import Descriptor, ServiceDescriptor
 from google.protobuf.message import Message
 
 from quod.frozen import frozen
-from quod.service.protocol import quod_pb2
+from quod.service.protocol import cuzk_pb2, quod_pb2
 
 _SERVICE: Final = quod_pb2.DESCRIPTOR.services_by_name["Prover"]
 
 SERVICE: Final[str] = _SERVICE.full_name
 """``quod.v1.Prover``."""
+
+_CUZK: Final = cuzk_pb2.DESCRIPTOR.services_by_name["ProvingEngine"]
+
+CUZK_SERVICE: Final[str] = _CUZK.full_name
+"""``cuzk.v1.ProvingEngine``."""
 
 
 @frozen
@@ -39,14 +44,14 @@ class RemoteCall:
     read_response: Callable[[bytes], Any]
 
 
-def _calls() -> dict[str, RemoteCall]:
+def _calls(service: ServiceDescriptor) -> dict[str, RemoteCall]:
     calls_by_name = {}
-    for method in _SERVICE.methods:
+    for method in service.methods:
         request: type[Message] = message_factory.GetMessageClass(method.input_type)
         response: type[Message] = message_factory.GetMessageClass(method.output_type)
         calls_by_name[method.name] = RemoteCall(
             method.name,
-            f"/{SERVICE}/{method.name}",
+            f"/{service.full_name}/{method.name}",
             bool(method.client_streaming),
             bool(method.server_streaming),
             method.input_type,
@@ -58,5 +63,8 @@ def _calls() -> dict[str, RemoteCall]:
     return calls_by_name
 
 
-CALLS: Final = _calls()
-"""The calls by name."""
+CALLS: Final = _calls(_SERVICE)
+"""The calls of `SERVICE` by name."""
+
+CUZK_CALLS: Final = _calls(_CUZK)
+"""The calls of `CUZK_SERVICE` by name."""

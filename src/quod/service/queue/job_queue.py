@@ -7,7 +7,7 @@ and `watch` registers a callback, so a server needs no thread for each waiting c
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -34,6 +34,7 @@ from quod.service.queue.records import (
     Attempt,
     Event,
     Job,
+    JobState,
     KeyStatus,
     Lease,
     Outcome,
@@ -353,6 +354,10 @@ class JobQueue:
         full = self._rules.storage_full()
         return self._store.read(lambda tx: query.status(tx, full))
 
+    def unfinished(self) -> Mapping[tuple[str, JobState], int]:
+        """Return the number of unfinished jobs by key and state."""
+        return self._store.read(query.unfinished)
+
     def key_status(self) -> list[KeyStatus]:
         """Return keys that are suspended, or with which workers died."""
         return self._store.read(query.keys)
@@ -432,7 +437,7 @@ class JobQueue:
         self, job: str, client: str | None, after: int, most: int
     ) -> tuple[Job, list[Event]]:
         _client(client)
-        return self._store.read(partial(_job_and_events, job, client, after, most))
+        return self._store.read(lambda tx: query.events(tx, job, client, after, most))
 
     def _claim_outcome(self, call: Call, seconds: float) -> Any:
         """Return the outcome of a claim, which waits at most `seconds`."""
@@ -452,12 +457,6 @@ class JobQueue:
 
     def _settle(self, report: Report) -> Job:
         return _or_raise(self._writer.do("settle", report))
-
-
-def _job_and_events(
-    job: str, client: str | None, after: int, most: int, tx: Any
-) -> tuple[Job, list[Event]]:
-    return query.events(tx, job, client, after, most)
 
 
 def _notify(taken: Callable[[Job], None], future: Future[list[Job | ServiceError]]) -> None:

@@ -26,6 +26,10 @@ _ADDRESS: Final = re.compile(
 BUDGET_SHARE: Final = 2
 """One client may use at most 1/BUDGET_SHARE of `RequestLimits.budget_bytes`."""
 
+FILECOIN_MESSAGE_BYTES: Final = 256 << 20
+"""The default of `RequestLimits.message_bytes` with Filecoin proofs: the limit of Curio."""
+
+_FILECOIN_BUDGET_BYTES: Final = 16 * FILECOIN_MESSAGE_BYTES
 _MIN_BODY_SECONDS: Final = 10.0
 _LOOPBACK: Final = ("localhost", "127.0.0.1", "[::1]")
 
@@ -240,6 +244,13 @@ class Log(_Section):
     json_lines: bool = True
 
 
+class Filecoin(_Section):
+    """Filecoin proofs in the protocol of cuzk, in place of proofs with registered keys."""
+
+    params: OwnPath
+    """The folder of the parameters, with the network's file names."""
+
+
 class Tracing(_Section):
     """The OpenTelemetry endpoint (OTLP over HTTP); empty, the default, disables tracing."""
 
@@ -273,6 +284,20 @@ class Config(_Section):
     clients: Annotated[dict[str, ClientSection], AfterValidator(_client_names)] = {}
     log: Log = Log()
     tracing: Tracing = Tracing()
+    filecoin: Filecoin | None = None
+
+    @model_validator(mode="before")
+    @classmethod
+    def _allow_large_messages(cls, values: object) -> object:
+        """Set the limits of requests for Filecoin, whose outputs of C1 are 70 MB messages."""
+        if not isinstance(values, dict) or values.get("filecoin") is None:
+            return values
+        requests = values.get("requests", {})
+        if isinstance(requests, dict):
+            requests = {
+                "message_bytes": FILECOIN_MESSAGE_BYTES, "budget_bytes": _FILECOIN_BUDGET_BYTES,
+            } | requests  # fmt: skip
+        return values | {"requests": requests}
 
     @model_validator(mode="after")
     def _check_sections(self) -> Config:
@@ -290,6 +315,8 @@ class Config(_Section):
                 "TLS: give listen a certificate and its private_key, or pass "
                 "--insecure-plaintext if a proxy terminates TLS"
             )
+        if self.workers.ray is not None and self.filecoin is not None:
+            raise ValueError("workers on a cluster do not make Filecoin proofs: omit ray")
         if self.workers.ray is not None and self.database is None:
             raise ValueError("workers on a cluster need a queue in Postgres: give its database")
         return self

@@ -21,7 +21,7 @@ from quod.errors import InputError
 from quod.formats.source import read_small
 from quod.frozen import frozen
 from quod.service.errors import StoreInUseError
-from quod.service.protocol.calls import SERVICE
+from quod.service.protocol.calls import CUZK_SERVICE, SERVICE
 from quod.service.server.clients import Clients
 from quod.service.server.config import Config, Listen
 from quod.service.server.http.app import http_app
@@ -84,8 +84,14 @@ async def listening(
                     options=_options(config), interceptors=(PublicCalls(service.intake),)
                 )
                 server.add_generic_rpc_handlers((handlers(service, clients, is_local=is_local),))
+                names: tuple[str, ...] = (SERVICE, _HEALTH, reflection.SERVICE_NAME)
+                if config.filecoin is not None:
+                    from quod.service.server.cuzk import cuzk_handlers
+
+                    cuzk = cuzk_handlers(service, clients, is_local=is_local)
+                    server.add_generic_rpc_handlers((cuzk,))
+                    names += (CUZK_SERVICE,)
                 health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
-                names = (SERVICE, _HEALTH, reflection.SERVICE_NAME)
                 reflection.enable_server_reflection(names, server)
                 grpc_addresses += [
                     _bind_grpc(server, listen, folder, address) for address in group_addresses

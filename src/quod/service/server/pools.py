@@ -17,6 +17,10 @@ def worker_settings(config: Config) -> list[WorkerSettings]:
 def make_pool(config: Config, queue: JobQueue, repository: KeyRepository) -> WorkerPool:
     """Create the pool with a worker for each device; it is not started."""
     workers_config, settings = config.workers, worker_settings(config)
+    if config.filecoin is not None:
+        from quod.service.filecoin.pool import FilecoinPool
+
+        return FilecoinPool(queue, repository, settings, config.filecoin.params)
     if workers_config.ray is not None:
         from quod.service.worker.cluster.pool import RayPool
 

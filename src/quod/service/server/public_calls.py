@@ -9,20 +9,21 @@ from typing import Any
 import grpc
 
 from quod.errors import InputError, QuodError
-from quod.service.protocol.calls import SERVICE
+from quod.service.protocol.calls import CUZK_SERVICE, SERVICE
 from quod.service.refusals import refusal_of
 from quod.service.server.budget import CALL_BYTES, Reservation, stranger
 from quod.service.server.intake import Intake
 from quod.service.server.rpc import Context, at_end, refuse
 
-_PROVER_PREFIX = f"/{SERVICE}/"
+_PROVER_PREFIXES = f"/{SERVICE}/", f"/{CUZK_SERVICE}/"
 
 
 class PublicCalls(grpc.aio.ServerInterceptor):
-    """An interceptor that bounds the calls of all services but `quod.v1.Prover`.
+    """An interceptor that bounds the calls of all services but `quod.v1.Prover` and cuzk's.
 
-    That service has its own admission control. grpcio receives the request of a unary call before
-    its handler runs, so this turns each call into one with a stream of requests, and reads one.
+    Those services have their own admission control. grpcio receives the request of a unary call
+    before its handler runs, so this turns each call into one with a stream of requests, and reads
+    one.
     """
 
     def __init__(self, intake: Intake) -> None:
@@ -35,7 +36,7 @@ class PublicCalls(grpc.aio.ServerInterceptor):
     ) -> Any:
         """Return the bounded handler of a call; None for an unknown call."""
         handler: Any = await continuation(details)
-        if handler is None or details.method.startswith(_PROVER_PREFIX):
+        if handler is None or details.method.startswith(_PROVER_PREFIXES):
             return handler
         if handler.response_streaming:
             method = handler.stream_stream or handler.unary_stream

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
@@ -51,8 +52,11 @@ _ROLES: Final[Mapping[str, tuple[Role, ...]]] = {
     "EvictKey": _OPERATOR,
     "ResumeKey": _OPERATOR,
     "ResumeWorker": _OPERATOR,
+    "PreloadSRS": _OPERATOR,
+    "EvictSRS": _OPERATOR,
+    "GetMetrics": (Role.METRICS, Role.OPERATOR),
 }
-"""The roles that may make a call: CLIENT for calls that are not listed."""
+"""The roles that may make a call of either service: CLIENT for calls that are not listed."""
 
 Submitted = Callable[[], None]
 
@@ -159,18 +163,25 @@ def handlers(
     service: ProvingService, clients: Clients, *, is_local: bool
 ) -> grpc.GenericRpcHandler:
     """Return the handlers of the calls for grpcio; `is_local` if only this user has access."""
-    calls, admission = Calls(service), _AdmissionControl(service, clients, is_local)
+    admission = AdmissionControl(service, clients, is_local)
+    return service_handlers(SERVICE, CALLS, Calls(service), admission)
+
+
+def service_handlers(
+    service: str, table: Mapping[str, RemoteCall], calls: object, admission: AdmissionControl
+) -> grpc.GenericRpcHandler:
+    """Return the handlers of a service, whose calls are methods of `calls`."""
     methods: dict[str, grpc.RpcMethodHandler[Any, Any]] = {}
-    for name, call in CALLS.items():
+    for name, call in table.items():
         work = getattr(calls, _snake(name))
         if call.response_streams:
             methods[name] = grpc.stream_stream_rpc_method_handler(admission.streaming(call, work))
         else:
             methods[name] = grpc.stream_unary_rpc_method_handler(admission.answering(call, work))
-    return grpc.method_handlers_generic_handler(SERVICE, methods)
+    return grpc.method_handlers_generic_handler(service, methods)
 
 
-class _AdmissionControl:
+class AdmissionControl:
     """Admission control of calls: checks the token, the role and the memory budget."""
 
     def __init__(self, service: ProvingService, clients: Clients, is_local: bool) -> None:
@@ -350,4 +361,4 @@ def _job_message(job_results: JobWithResults) -> pb.Job:
 
 
 def _snake(name: str) -> str:
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)[1:]
+    return re.sub(r"(?<=[a-z])(?=[A-Z])", "_", name).lower()

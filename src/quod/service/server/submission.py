@@ -309,7 +309,15 @@ class Submitter:
             raise PermissionDeniedError(
                 f"{client.name} has no root and must not name files; send the witness"
             )
+        if request.kind is PayloadKind.VANILLA_PROOFS:
+            return self._circuit(client, request.key)
         return self.identity(client, request.key)
+
+    def _circuit(self, client: Client, name: str) -> str:
+        """Return the name of a Filecoin circuit, the key of its jobs, if the client may use it."""
+        if client.keys is not None and str(parse_name(name)) not in client.keys:
+            raise PermissionDeniedError(f"{client.name} may not use this key")
+        return name
 
     def _payload(self, client: Client, request: CompleteRequest) -> tuple[bytes, ...]:
         """Build the chunks of a request's payload."""

@@ -24,6 +24,7 @@ from quod.service.worker.jobs import Jobs
 from quod.service.worker.lease_heartbeat import LeaseHeartbeat
 from quod.service.worker.pipeline import Pipeline
 from quod.service.worker.pools.pool import Stage, StageRecord, WorkerState, WorkerStatus
+from quod.service.worker.reports import call_with_retries
 from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.stages import Stages
 from quod.service.worker.warm_up import warm_up
@@ -34,8 +35,6 @@ from quod.service.worker.work import Work
 _CLAIM_SECONDS = 0.25
 # The delay before a restart of a worker whose device was lost.
 _BACKOFF_SECONDS, _MAX_BACKOFF_SECONDS = 0.5, 60.0
-# The seconds for which a report to the queue is retried.
-_REPORT_TIMEOUT_SECONDS = 60.0
 
 _EMPTY_CACHE = CacheStatus(False, {}, {}, 0, ())
 
@@ -414,16 +413,7 @@ class Worker:
 
     def _call_queue(self, report: Callable[[], None]) -> None:
         """Call `report` with retries while the queue is unavailable or cannot write."""
-        deadline, pause = time.monotonic() + _REPORT_TIMEOUT_SECONDS, 0.05
-        while True:
-            try:
-                report()
-                return
-            except TryAgainError:
-                if time.monotonic() > deadline or self._closing:
-                    raise
-                time.sleep(pause)
-                pause = min(2 * pause, 2.0)
+        call_with_retries(report, lambda: self._closing)
 
     def _end(self, work: Work, *, proofs: int = 0, failures: int = 0) -> None:
         """Release what a partition holds and count its result."""

@@ -123,6 +123,12 @@ def attempts(tx: Transaction, job_id: str) -> list[Attempt]:
     return sorted(listed_attempts, key=lambda attempt: (attempt.partition, attempt.token))
 
 
+def unfinished(tx: Transaction) -> dict[tuple[str, JobState], int]:
+    """Return the number of unfinished jobs by key and state."""
+    rows = tx.rows(f"SELECT key, state, count(*) FROM job WHERE {UNENDED} GROUP BY key, state")
+    return {(key, JobState(state)): int(count) for key, state, count in rows}
+
+
 def keys(tx: Transaction) -> list[KeyStatus]:
     """Return keys that are suspended or with which workers died."""
     rows = tx.rows("SELECT key, suspended, reason, losses FROM proving_key ORDER BY key")

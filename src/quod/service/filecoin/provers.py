@@ -1,0 +1,126 @@
+"""The provers of one device: circuits and keys that stay open, the least recently used evicted."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from quod.device.discovery import resolve_device
+from quod.device.memory.budget import ran_out_of_memory
+from quod.device.protocol import in_host_memory
+from quod.errors import QuodError
+from quod.filecoin.parameters.files import AnyPath, parameter_file
+from quod.filecoin.parameters.identifiers import ParameterSet
+from quod.filecoin.proving import Prover
+from quod.frozen import frozen
+from quod.service.errors import KeyInUseError
+from quod.service.filecoin.circuit_ids import circuit_id
+from quod.service.keys import CacheStatus, Tier
+from quod.service.keys.leases import KeyUse
+
+_log = logging.getLogger(__name__)
+
+
+@frozen
+class _OpenProver:
+    """A prover, the bytes of its parameters, and the seconds for which it was opened."""
+
+    prover: Prover
+    nbytes: int
+    seconds: float
+
+
+class Provers:
+    """The provers of a device by parameter set, opened on first use. Thread-safe.
+
+    folder: the folder of the parameters.
+    """
+
+    EMPTY = CacheStatus(False, {}, {}, 0, ())
+
+    def __init__(self, device: str, folder: AnyPath) -> None:
+        self.device, self._folder = resolve_device(device), folder
+        # Held while parameters are opened or closed, not during proofs.
+        self._lock = threading.Lock()
+        self._provers: OrderedDict[ParameterSet, _OpenProver] = OrderedDict()
+        self._in_use: ParameterSet | None = None
+
+    def open(self, parameters: ParameterSet, *, use: bool = False) -> Prover:
+        """Return the prover of a set; open it if it is not open, evicting others for memory.
+
+        use: keep it from being evicted until `release`.
+        Raises the errors of `Prover`.
+        """
+        with self._lock:
+            entry = self._provers.get(parameters)
+            if entry is None:
+                entry = self._provers[parameters] = self._opened(parameters)
+            self._provers.move_to_end(parameters)
+            if use:
+                self._in_use = parameters
+            return entry.prover
+
+    def release(self) -> None:
+        """Let all provers be evicted."""
+        self._in_use = None
+
+    def _opened(self, parameters: ParameterSet) -> _OpenProver:
+        size = parameter_file(parameters, self._folder, ("params",)).stat().st_size
+        begin = time.monotonic()
+        while True:
+            try:
+                prover = Prover(parameters, self._folder, self.device)
+                if prover.insecure:
+                    name = circuit_id(parameters)
+                    _log.warning("%s has a test key: anyone can forge proofs for it", name)
+                return _OpenProver(prover, size, time.monotonic() - begin)
+            except (QuodError, MemoryError) as error:
+                idle = next((each for each in self._provers if each != self._in_use), None)
+                if idle is None or not ran_out_of_memory(error):
+                    raise
+            self._provers.pop(idle).prover.close()
+
+    def evict(self, parameters: ParameterSet) -> int:
+        """Close the prover of a set; return the bytes of its parameters, 0 if it was not open.
+
+        Raises KeyInUseError during a proof with it.
+        """
+        with self._lock:
+            if parameters == self._in_use:
+                raise KeyInUseError(f"a proof uses {circuit_id(parameters)}; evict it later")
+            entry = self._provers.pop(parameters, None)
+            if entry is not None:
+                entry.prover.close()
+            return 0 if entry is None else entry.nbytes
+
+    def status(self, *, ready: bool) -> tuple[CacheStatus, Mapping[str, int]]:
+        """Return the open provers, and the memory in bytes by purpose.
+
+        ready: whether the parameters of the start are loaded.
+        """
+        on_host = in_host_memory(self.device)
+        tier = Tier.HOST if on_host else Tier.DEVICE
+        # A snapshot: the lock is held for minutes while parameters are opened.
+        entries, in_use = list(self._provers.items()), self._in_use
+        used = sum(entry.nbytes for _, entry in entries)
+        keys = tuple(
+            KeyUse(
+                circuit_id(parameters), tier, True, False, entry.nbytes * on_host,
+                entry.nbytes * (not on_host), int(parameters == in_use), 0, 1, 1, 0, 0,
+                entry.seconds,
+            )
+            for parameters, entry in entries
+        )  # fmt: skip
+        budget = 0 if on_host else self.device.memory_budget
+        cache = CacheStatus(ready, {tier: budget}, {tier: used}, 0, keys)
+        return cache, {"keys": used, "workspace": 0, "free": max(0, budget - used)}
+
+    def close(self) -> None:
+        """Close all provers."""
+        with self._lock:
+            for entry in self._provers.values():
+                entry.prover.close()
+            self._provers.clear()
