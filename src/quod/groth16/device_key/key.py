@@ -28,8 +28,8 @@ from quod.groth16.resident import ResidentKey
 from quod.groth16.soundness import weakness
 from quod.groth16.verifier import VerifyingKey
 
-# Device memory for the registers and tables of witness programs.
-_RESERVE = 8 << 30
+# Device memory for what `KeyMemory` does not count: indices, and the work of witness programs.
+_RESERVE = 24 << 30
 
 
 @frozen
