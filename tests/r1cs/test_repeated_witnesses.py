@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from quod import r1cs
+from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import words_to_integers
@@ -111,10 +112,19 @@ def test_devices_give_the_witness_of_the_steps(
     gpu_device: AnyDevice, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Several launches for a stage.
-    monkeypatch.setattr(executor, "_MAX_BYTES", 1 << 15)
+    monkeypatch.setattr(executor, "_MAX_BYTES", 1 << 14)
     circuit = random_circuit(seed)
-    inputs = [random_inputs(circuit, number) for number in range(20)]
+    inputs = [random_inputs(circuit, number) for number in range(8)]
     computed = circuit.witnesses(inputs, check=False, device=gpu_device)
+    for witness, values in zip(computed, inputs, strict=True):
+        assert words_to_integers(circuit.field, witness.values) == circuit.values(values)
+
+
+@pytest.mark.thorough
+def test_emitted_code_gives_the_witness_of_the_steps() -> None:
+    circuit = random_circuit(1)
+    inputs = [random_inputs(circuit, number) for number in range(2)]
+    computed = circuit.witnesses(inputs, check=False, device=EmulatedDevice(executor="ptx"))
     for witness, values in zip(computed, inputs, strict=True):
         assert words_to_integers(circuit.field, witness.values) == circuit.values(values)
 

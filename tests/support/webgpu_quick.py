@@ -32,7 +32,8 @@ PACKAGES = (
 )
 
 QUICK = (
-    r"tests/r1cs/test_resident\.py::test_(the_values|rows_are|in_parts)\w*\[webgpu(:portable)?(-0)?\]",
+    r"tests/r1cs/test_resident\.py::test_(the_values|rows_are|registers)\w*\[webgpu(:portable)?(-0)?\]",
+    r"tests/r1cs/test_repeated_witnesses\.py::test_devices\w*\[webgpu(:portable)?-0\]",
     r"tests/msm/test_named\.py::test_scalars_in_as_many_words\w*\[webgpu\]",
     r"tests/ceremony/test_secret\.py::test_multiples\[webgpu-bn254\.g1\]",
     r"tests/commitment/test_hyperkzg\.py::test_quotients_on_gpus\[webgpu:portable\]",
@@ -121,7 +122,7 @@ THOROUGH = (
     r"tests/filecoin/test_trees\.py::test_hashes_on_an_interpreter\[webgpu:portable\]",
     r"tests/gkr/test_gkr\.py::test_gpu_code_agrees_with_the_model\[webgpu:portable\]",
     r"tests/lookup/test_lookup\.py::test_gpu_code\w+\[webgpu:portable-1-2-1\]",
-    r"tests/r1cs/test_resident\.py::test_(rows_are|in_parts)\w*\[webgpu(:portable)?\]",
+    r"tests/r1cs/test_resident\.py::test_(rows_are|registers)\w*\[webgpu(:portable)?\]",
     r"tests/r1cs/test_resident\.py::test_the_values\w+\[webgpu-0\]",
     r"tests/msm/test_named\.py::test_scalars_in_as_many_words\w*\[webgpu\]",
     r"tests/msm/sort/test_binning\.py::test_(?!sorting.webgpu:portable-64-uni)\w+\[webgpu:portable.*",
