@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.filecoin.made_parameters import WINDOW, WINNING, write_parameters
+from tests.filecoin.made_parameters import WINDOW, write_parameters
 from tests.service.filecoin.curio_client import CurioClient
 from tests.service.filecoin.filecoin_server import FilecoinServer
 from tests.service.queue.places import MEMORY
@@ -17,10 +17,9 @@ from tests.service.queue.places import MEMORY
 
 @pytest.fixture(scope="session")
 def params(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with test parameters of WindowPoSt and WinningPoSt."""
+    """A folder with test parameters of WindowPoSt."""
     folder = tmp_path_factory.mktemp("parameters")
-    for parameters in (WINDOW, WINNING):
-        write_parameters(parameters, folder)
+    write_parameters(WINDOW, folder)
     return folder
 
 

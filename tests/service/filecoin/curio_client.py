@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections import defaultdict
 from typing import Any
 
@@ -97,6 +98,14 @@ class CurioClient:
         """Return the number of pending and running jobs, as Curio computes it for backpressure."""
         queues = [decoded(each) for each in self.ask("GetStatus")[3]]
         return sum(sum(queue[2]) + sum(queue[3]) for queue in queues)
+
+    def idle_status(self) -> defaultdict[int, list[Any]]:
+        """Return the GetStatusResponse once the device has no job."""
+        deadline = time.monotonic() + SECONDS
+        while decoded((status := self.ask("GetStatus"))[1][0])[5]:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        return status
 
     def close(self) -> None:
         self.channel.close()

@@ -3,40 +3,28 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
-from quod.filecoin.files import post_sector_to_bincode
+import pytest
+
 from quod.filecoin.parameters import read_verifying_key
 from quod.filecoin.proving import verify_proof
-from tests.filecoin.made_parameters import WINDOW, WINNING
-from tests.filecoin.sealed import RANDOMNESS, SECTOR, post_sector
-from tests.filecoin.test_proving import statement_of, vanilla_proof
+from tests.filecoin.made_parameters import WINDOW, WINNING, write_parameters
+from tests.filecoin.sealed import SECTOR
+from tests.filecoin.test_proving import statement_of
 from tests.service.filecoin.curio_client import (
+    CANCELLED,
     COMPLETED,
+    FAILED,
     CurioClient,
-    Fields,
     decoded,
 )
-from tests.service.filecoin.curio_client import WINDOW as WINDOW_KIND
-from tests.service.filecoin.curio_client import WINNING as WINNING_KIND
+from tests.service.filecoin.filecoin_server import FilecoinServer
+from tests.service.filecoin.messages import window_request, winning_request
 
 
-def window_request(*numbers: int) -> Fields:
-    """A WindowPoSt of sectors of 2 KiB, as Curio would send it."""
-    proofs = [post_sector_to_bincode(vanilla_proof(each), WINDOW.sector) for each in numbers]
-    return {
-        1: "wdpost-1000-1", 2: WINDOW_KIND, 3: 2048, 4: 10, 5: 3, 11: proofs, 21: 1000,
-        22: RANDOMNESS, 23: 4,
-    }  # fmt: skip
-
-
-def winning_request() -> Fields:
-    proof = post_sector_to_bincode(post_sector(66), WINNING.sector)
-    return {1: "winning-1000-7", 2: WINNING_KIND, 3: 2048, 5: 4, 11: [proof], 22: RANDOMNESS}
-
-
-def test_window_post(curio: CurioClient, params: Path) -> None:
-    """Sectors in any order are proved in the order of their numbers."""
-    result = curio.prove(window_request(9, 7))
+def check_window(result: dict[int, list[Any]], params: Path) -> None:
+    """Check the AwaitProofResponse of a WindowPoSt of the sectors 7 and 9."""
     assert result[2] == [COMPLETED]
     key = read_verifying_key(WINDOW, params, allow_insecure=True)
     assert verify_proof(key, statement_of(7, 9), result[3][0])
@@ -44,18 +32,52 @@ def test_window_post(curio: CurioClient, params: Path) -> None:
     assert not result[4]
 
 
-def test_winning_post(curio: CurioClient, params: Path) -> None:
-    result = curio.prove(winning_request())
-    assert result[2] == [COMPLETED]
-    key = read_verifying_key(WINNING, params, allow_insecure=True)
-    assert verify_proof(key, statement_of(SECTOR, number=0), result[3][0])
+def test_a_window_post(curio: CurioClient, params: Path) -> None:
+    """Sectors are proved in the order of their numbers; a waiting job can be cancelled."""
+    window = curio.call("Prove", {1: window_request(9, 7)})
+    waiting = curio.submit(window_request(8))
+    assert curio.unfinished() in (1, 2)
+    curio.ask("CancelProof", {1: waiting})
+    assert curio.await_proof(waiting)[2] == [CANCELLED]
+    check_window(decoded(decoded(window.result())[1][0]), params)
 
 
-def test_status(curio: CurioClient) -> None:
-    status = curio.ask("GetStatus")
+def test_wrong_vanilla_proofs(curio: CurioClient) -> None:
+    """They fail in a worker, with the field."""
+    result = curio.prove(window_request(7) | {22: bytes(32)})
+    assert result[2] == [FAILED]
+    assert b"proofs[0].vanilla_proof.sectors[0].inclusion_proofs[0]: is a path" in result[4][0]
+    assert not result[3]
+
+
+def test_status(curio: CurioClient, params: Path) -> None:
+    assert curio.ask("PreloadSRS", {1: "wpost-2k"})[1] in ([], [1])
+    status = curio.idle_status()
     [gpu] = map(decoded, status[1])
     assert gpu[2] == [b"cpu"]
-    circuits = {decoded(each)[1][0] for each in status[2]}
-    assert circuits == {b"wpost-2k", b"winning-2k"}
+    size = (params / WINDOW.file_name("params")).stat().st_size
+    [loaded] = [srs for srs in map(decoded, status[2]) if srs[1] == [b"wpost-2k"]]
+    assert loaded[3] == [size]
     assert curio.unfinished() == 0
-    assert status[4] == [2]
+    assert b"quod_jobs_submitted" in curio.ask("GetMetrics")[1][0]
+    assert curio.ask("EvictSRS", {1: "wpost-2k"}) == {1: [1], 2: [size]}
+    assert curio.ask("EvictSRS", {1: "wpost-2k"}) == {}
+
+
+@pytest.mark.thorough
+def test_a_winning_post(curio: CurioClient, params: Path, server: FilecoinServer) -> None:
+    """It is proved before a WindowPoSt that has waited longer."""
+    write_parameters(WINNING, params)
+    window = curio.call("Prove", {1: window_request(9, 7)})
+    waiting = curio.submit(window_request(8))
+    [response] = curio.ask("Prove", {1: winning_request()})[1]
+    winning = decoded(response)
+    assert winning[2] == [COMPLETED]
+    key = read_verifying_key(WINNING, params, allow_insecure=True)
+    assert verify_proof(key, statement_of(SECTOR, number=0), winning[3][0])
+    check_window(decoded(decoded(window.result())[1][0]), params)
+    started = server.queue.job(waiting).started
+    ended = server.queue.job(str(winning[1][0], "ascii")).ended
+    assert started is None or (ended is not None and started >= ended)
+    curio.ask("CancelProof", {1: waiting})
+    assert curio.await_proof(waiting)[2] == [CANCELLED]

@@ -263,3 +263,16 @@ def test_invalid_repository_is_reported(start: Start, tmp_path: Path) -> None:
     assert "is not a repository of keys" in str(told.value.__cause__)
     KeyRepository(tmp_path / "none", create=True)
     start(keys=tmp_path / "none", data=tmp_path / "again")
+
+
+def test_filecoin_permits_the_messages_of_curio(tmp_path: Path) -> None:
+    """A configured limit stays; a cluster is refused."""
+    assert Config(data=tmp_path).requests.message_bytes == 4 << 20
+    fields = {"data": tmp_path, "filecoin": {"params": tmp_path}}
+    assert Config.model_validate(fields).requests.message_bytes == 256 << 20
+    requests = {"message_bytes": 1 << 20, "waits": 5}
+    limits = Config.model_validate(fields | {"requests": requests}).requests
+    assert (limits.message_bytes, limits.waits) == (1 << 20, 5)
+    cluster = {"workers": {"ray": "auto"}, "database": "postgresql://db/quod"}
+    with pytest.raises(ValueError, match="workers on a cluster do not make Filecoin proofs"):
+        Config.model_validate(fields | cluster)

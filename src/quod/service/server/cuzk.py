@@ -6,12 +6,14 @@ import json
 import time
 from collections import Counter
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 import grpc
 
 from quod.filecoin.parameters.identifiers import ProofKind
 from quod.filecoin.statements import Statement
+from quod.service.errors import NotFoundError
 from quod.service.filecoin.circuit_ids import CIRCUITS, circuit_id, parameters_of
 from quod.service.filecoin.requests import parse_body, priority_of
 from quod.service.keys import Tier
@@ -42,18 +44,21 @@ _TIMES: Final = ("srs_load_ms", "synthesis_ms", "gpu_compute_ms")
 
 
 def cuzk_handlers(
-    service: ProvingService, clients: Clients, *, is_local: bool
+    service: ProvingService, clients: Clients, folder: Path, *, is_local: bool
 ) -> grpc.GenericRpcHandler:
-    """Return the handlers of cuzk's calls for grpcio; see `quod.service.server.rpc.handlers`."""
+    """Return the handlers of cuzk's calls for grpcio; see `quod.service.server.rpc.handlers`.
+
+    folder: the folder of the parameters.
+    """
     admission = AdmissionControl(service, clients, is_local)
-    return service_handlers(CUZK_SERVICE, CUZK_CALLS, CuzkCalls(service), admission)
+    return service_handlers(CUZK_SERVICE, CUZK_CALLS, CuzkCalls(service, folder), admission)
 
 
 class CuzkCalls:
     """The calls of cuzk's protocol, for authenticated clients."""
 
-    def __init__(self, service: ProvingService) -> None:
-        self._service = service
+    def __init__(self, service: ProvingService, folder: Path) -> None:
+        self._service, self._folder = service, folder
 
     async def submit_proof(
         self, client: Client, request: pb.SubmitProofRequest
@@ -157,11 +162,18 @@ class CuzkCalls:
     async def _complete_request(
         self, client: Client, request: pb.SubmitProofRequest
     ) -> CompleteRequest:
-        """Parse a request; return it as a job's. Raises the errors of `parse_request`."""
+        """Parse a request; return it as a job's.
+
+        Raises the errors of `parse_request`, and NotFoundError if the server lacks the parameters.
+        """
 
         def parse() -> tuple[bytes, Statement]:
             body = request.SerializeToString()
-            return body, parse_body(body).statement
+            statement = parse_body(body).statement
+            if not (self._folder / statement.parameters.file_name("params")).exists():
+                name = circuit_id(statement.parameters)
+                raise NotFoundError(f"the server has no parameters of {name}; add their file")
+            return body, statement
 
         body, statement = await self._service.read(parse)
         parameters, partitions = statement.parameters, statement.partitions

@@ -88,7 +88,8 @@ async def listening(
                 if config.filecoin is not None:
                     from quod.service.server.cuzk import cuzk_handlers
 
-                    cuzk = cuzk_handlers(service, clients, is_local=is_local)
+                    params = config.filecoin.params
+                    cuzk = cuzk_handlers(service, clients, params, is_local=is_local)
                     server.add_generic_rpc_handlers((cuzk,))
                     names += (CUZK_SERVICE,)
                 health_pb2_grpc.add_HealthServicer_to_server(servicer, server)

@@ -266,10 +266,15 @@ class ProvingService:
         await self.read(evict)
 
     async def resume_key(self, client: Client, key: str) -> None:
-        """Resume a suspended key."""
+        """Resume a suspended key, also one removed from the repository."""
         client.require(Role.OPERATOR)
-        identity = await self.read(lambda: self.repository.resolve(key))
-        await self.read(lambda: self.queue.resume(identity))
+
+        def resume() -> None:
+            # The circuits of Filecoin are keys without a repository.
+            names = {status.key for status in self.queue.key_status()}
+            self.queue.resume(key if key in names else self.repository.resolve(key))
+
+        await self.read(resume)
 
     async def resume_worker(self, client: Client, worker: str) -> None:
         """Resume a quarantined worker."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from time import perf_counter
 
+from quod.device.protocol import in_host_memory
 from quod.errors import QuodError
 from quod.frozen import frozen
 from quod.service.keys import KeyRepository, ResidentKeys
@@ -68,6 +70,9 @@ def check(config: Config) -> Iterator[KeyCost]:
     repository and the devices, and NotFoundError if a warm key is missing.
     """
     check_listen(config)
+    if config.filecoin is not None:
+        yield from _circuit_costs(config, config.filecoin.params)
+        return
     repository = KeyRepository(config.keys_folder)
     warm_identities = {repository.resolve(name) for name in config.workers.warm}
     listed_keys = repository.listing()
@@ -76,6 +81,37 @@ def check(config: Config) -> Iterator[KeyCost]:
         with opener(repository, settings)() as keys:
             for key in listed_keys:
                 yield _cost(repository, keys, device, key, key.identity in warm_identities, config)
+
+
+def _circuit_costs(config: Config, folder: Path) -> Iterator[KeyCost]:
+    """Check the parameters of Filecoin's circuits in a folder; open those of warm circuits."""
+    from quod.filecoin.parameters.files import check_public_count
+    from quod.service.filecoin.circuit_ids import CIRCUITS, parameters_of
+    from quod.service.filecoin.provers import Provers
+
+    warm_sets = [parameters_of(name) for name in config.workers.warm]
+    for device in dict.fromkeys(config.workers.devices):
+        provers = Provers(device, folder)
+        for name, parameters in CIRCUITS.items():
+            path = folder / parameters.file_name("params")
+            is_warm = parameters in warm_sets
+            if not (path.exists() or is_warm):
+                continue
+            seconds, problem, size = None, "", path.stat().st_size if path.exists() else 0
+            try:
+                parameters.check_traced()
+                if is_warm:
+                    begin = perf_counter()
+                    provers.open(parameters)
+                    seconds = perf_counter() - begin
+                else:
+                    check_public_count(parameters, path)
+            except QuodError as error:
+                problem = str(error)
+            on_host = in_host_memory(provers.device)
+            host_bytes, device_bytes = size * on_host, size * (not on_host)
+            yield KeyCost(name, (), device, size, host_bytes, device_bytes, seconds, problem)
+        provers.close()
 
 
 def _cost(
