@@ -5,7 +5,8 @@ A proof is the concatenation of its partitions' Groth16 proofs, of 192 bytes eac
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
 
 from quod.device.discovery import DeviceChoice
 from quod.device.runtime.timeline import Timeline, or_null
@@ -128,12 +129,8 @@ def prove_commit(
     """
     instance("the output", output, CommitOutput, "read it with read_commit")
     statement = SealStatement.of_output(output)
-    prover.check_parameters(statement)
-    with or_null(timeline).stage(_CHECKS):
-        inputs = checked_commit_inputs(
-            output, miner=miner, sector_number=sector_number, device=prover.key.device
-        )
-    return prover.prove(statement, inputs, timeline)
+    check = partial(checked_commit_inputs, output, miner=miner, sector_number=sector_number)
+    return _checked_and_proved(prover, statement, check, timeline)
 
 
 def prove_post(
@@ -147,10 +144,8 @@ def prove_post(
     one with the challenges of another randomness, and the errors of `Prover.prove`.
     """
     instance("the statement", statement, PoStStatement, "give a PoStStatement")
-    prover.check_parameters(statement)
-    with or_null(timeline).stage(_CHECKS):
-        inputs = checked_post_inputs(statement, proofs, device=prover.key.device)
-    return prover.prove(statement, inputs, timeline)
+    check = partial(checked_post_inputs, statement, proofs)
+    return _checked_and_proved(prover, statement, check, timeline)
 
 
 def prove_update(
@@ -164,9 +159,18 @@ def prove_update(
     and the errors of `Prover.prove`.
     """
     instance("the statement", statement, UpdateStatement, "give an UpdateStatement")
+    check = partial(checked_update_inputs, statement, proofs)
+    return _checked_and_proved(prover, statement, check, timeline)
+
+
+def _checked_and_proved(
+    prover: Prover, statement: Statement, check: Callable[..., Iterator[CircuitInputs]],
+    timeline: Timeline | None,
+) -> bytes:  # fmt: skip
+    """Check vanilla proofs, and prove the statement from the inputs that `check` returns."""
     prover.check_parameters(statement)
     with or_null(timeline).stage(_CHECKS):
-        inputs = checked_update_inputs(statement, proofs, device=prover.key.device)
+        inputs = check(device=prover.key.device)
     return prover.prove(statement, inputs, timeline)
 
 
