@@ -99,7 +99,7 @@ def _circuit_costs(config: Config, folder: Path) -> Iterator[KeyCost]:
                 continue
             seconds, problem, size = None, "", path.stat().st_size if path.exists() else 0
             try:
-                parameters.check_traced()
+                parameters.check_device(provers.device)
                 if is_warm:
                     begin = perf_counter()
                     provers.open(parameters)
