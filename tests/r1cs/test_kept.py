@@ -19,7 +19,7 @@ from quod.r1cs import cached_circuits as kept
 from quod.r1cs import witnesses
 from quod.r1cs.cached_circuits import builtin_circuit
 from quod.r1cs.packed import pack, unpack
-from quod.r1cs.repetition.blocks import Block
+from quod.r1cs.traced import Block
 from quod.r1cs.witness_program import cached as kept_program
 from quod.r1cs.witness_program.instructions import Program
 from quod.r1cs.witness_program.lowering import lowered

@@ -10,7 +10,7 @@ import pytest
 from quod import r1cs
 from quod.errors import InputError
 from quod.field.array import words_to_integers
-from quod.r1cs.repetition.blocks import Block
+from quod.r1cs.traced import Block
 from quod.r1cs.witness_program.instructions import Op
 from quod.r1cs.witness_program.lowering import lowered
 from tests.r1cs.test_circuit import CURVE_NAMES, mixed

@@ -101,12 +101,13 @@ class Secret:
         return (pow(self.tau, n, r) - 1) * pow((pow(shift, n, r) - 1) * self.delta, -1, r) % r
 
 
-class Constraints(Protocol):
-    """A constraint system: A(w) * B(w) = C(w) for the rows of three matrices.
+class SizedCircuit(Protocol):
+    """The sizes of a constraint system: A(w) * B(w) = C(w) for the rows of three matrices.
 
     wires: the number of wires, including the constant 1, which is wire 0.
     public: the number of public inputs, which are the next wires.
-    matrices: A, B and C, with one row per constraint.
+    constraints: the number of rows.
+    path: the name in errors.
     """
 
     @property
@@ -119,8 +120,15 @@ class Constraints(Protocol):
     def constraints(self) -> int: ...
     @property
     def path(self) -> str: ...
+
+
+class Constraints(SizedCircuit, Protocol):
+    """A constraint system with its matrices."""
+
     @property
-    def matrices(self) -> tuple[SparseMatrix, SparseMatrix, SparseMatrix]: ...
+    def matrices(self) -> tuple[SparseMatrix, SparseMatrix, SparseMatrix]:
+        """A, B and C, with one row per constraint."""
+        ...
 
 
 def generate_key(

@@ -8,9 +8,8 @@ from collections.abc import Callable, Iterable, Sequence
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.r1cs.names import path_name
-from quod.r1cs.repetition.blocks import Placement
 from quod.r1cs.signal import place
-from quod.r1cs.system import ConstraintSystem
+from quod.r1cs.traced import Placement, TracedSystem
 
 _DIGITS = 24
 """The length from which numbers are abbreviated in messages."""
@@ -47,7 +46,7 @@ class UnsatisfiedError(InputError):
         super().__init__(f"{where}{failures[0]}{summary}")
 
 
-def failing_rows(system: ConstraintSystem, values: list[int]) -> list[int]:
+def failing_rows(system: TracedSystem, values: list[int]) -> list[int]:
     """Return the rows that fail; values are in the order of `quod.r1cs.witness_program.replay`."""
     failing = []
     for row in range(len(system.row_paths)):
@@ -58,7 +57,7 @@ def failing_rows(system: ConstraintSystem, values: list[int]) -> list[int]:
 
 
 def failures_of(
-    system: ConstraintSystem, value_of: Callable[[int], int], rows: Iterable[int]
+    system: TracedSystem, value_of: Callable[[int], int], rows: Iterable[int]
 ) -> list[Failure]:
     """Describe rows that fail; the system may have placements.
 
@@ -67,7 +66,7 @@ def failures_of(
     return [_failure(system, value_of, row) for row in rows]
 
 
-def _failure(system: ConstraintSystem, value_of: Callable[[int], int], row: int) -> Failure:
+def _failure(system: TracedSystem, value_of: Callable[[int], int], row: int) -> Failure:
     namespaces, placements = list[str](), list[Placement]()
     inner, inner_row = system, row
     while inner.placements:
@@ -100,7 +99,7 @@ def _failure(system: ConstraintSystem, value_of: Callable[[int], int], row: int)
     return Failure(row, "/".join(filter(None, namespaces)), line, a, b, c)
 
 
-def _sums(system: ConstraintSystem, row: int, values: list[int]) -> list[int]:
+def _sums(system: TracedSystem, row: int, values: list[int]) -> list[int]:
     return [_product(*system.row(side, row), values) for side in range(3)]
 
 

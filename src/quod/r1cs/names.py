@@ -10,15 +10,15 @@ from quod.formats.source import Path
 from quod.r1cs.signal import ONE
 
 if TYPE_CHECKING:
-    from quod.r1cs.system import ConstraintSystem
+    from quod.r1cs.traced import TracedSystem
 
 
 class Namespace:
-    """The context manager that `ConstraintSystem.namespace` returns."""
+    """The context manager that `TracedSystem.namespace` returns."""
 
     __slots__ = ("before", "name", "system")
 
-    def __init__(self, system: ConstraintSystem, name: str) -> None:
+    def __init__(self, system: TracedSystem, name: str) -> None:
         self.system, self.name = system, name
         # A stack, as a namespace may be entered again inside itself.
         self.before: list[int] = []
@@ -37,7 +37,7 @@ class Namespace:
         self.system.path = self.before.pop()
 
 
-def path_name(system: ConstraintSystem, number: int) -> str:
+def path_name(system: TracedSystem, number: int) -> str:
     """Return the path of a namespace: the names from the outermost one to its own, with ``/``."""
     names: list[str] = []
     while number:
@@ -46,7 +46,7 @@ def path_name(system: ConstraintSystem, number: int) -> str:
     return "/".join(reversed(names))
 
 
-def name_here(system: ConstraintSystem, name: str) -> str:
+def name_here(system: TracedSystem, name: str) -> str:
     """Return the name of an input within the current namespace, as in ``path[0]/index``.
 
     Names of inputs are unique in a circuit, so an input of a repeated gadget has such a name.
@@ -59,7 +59,7 @@ def _joined(path: str, name: str) -> str:
     return name if not path or name.startswith(f"{path}/") else f"{path}/{name}"
 
 
-def wire_name(system: ConstraintSystem, wire: int) -> str:
+def wire_name(system: TracedSystem, wire: int) -> str:
     """Return a wire's name for messages: its namespace, and its name or number."""
     if wire == ONE:
         return "1"
@@ -70,7 +70,7 @@ def wire_name(system: ConstraintSystem, wire: int) -> str:
     return _joined(path, name)
 
 
-def symbols(system: ConstraintSystem) -> str:
+def symbols(system: TracedSystem) -> str:
     """Return lines ``label,wire,component,name`` for all wires except the constant 1.
 
     The label of a wire is its number. Components are namespaces, joined by ``.`` as in circom;
@@ -100,6 +100,6 @@ def _plain(name: str) -> str:
     )
 
 
-def write_names(path: Path, system: ConstraintSystem) -> None:
+def write_names(path: Path, system: TracedSystem) -> None:
     """Write the names of all wires as a .sym file; raises OutputError if writing fails."""
     write_atomically(path, symbols(system).encode())

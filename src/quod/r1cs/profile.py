@@ -9,7 +9,7 @@ from quod.formats.output import write_atomically
 from quod.formats.source import Path
 from quod.r1cs.names import path_name
 from quod.r1cs.signal import place
-from quod.r1cs.system import ConstraintSystem
+from quod.r1cs.traced import TracedSystem
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
 
@@ -23,7 +23,7 @@ class Profile:
     lines: constraints by ``file.py:line``.
     """
 
-    def __init__(self, system: ConstraintSystem) -> None:
+    def __init__(self, system: TracedSystem) -> None:
         self.total = len(system.row_paths)
         self._stacks: Counter[tuple[str, str]] = Counter()
         instructions = Counter(zip(system.row_codes, system.row_instructions, strict=True))

@@ -19,7 +19,9 @@ from quod.r1cs.signal import (
     signal_of,
     weighted_sum,
 )
-from quod.r1cs.traced import MAX_WIRES, TracedSystem
+from quod.r1cs.traced import MAX_WIRES as MAX_WIRES
+from quod.r1cs.traced import Operand as Operand
+from quod.r1cs.traced import TracedSystem
 from quod.r1cs.witness_program.steps import (
     Bit,
     Hint,
@@ -31,8 +33,6 @@ from quod.r1cs.witness_program.steps import (
 from quod.validation import shown, whole_number
 
 hide_frames_of(__file__)
-
-Operand = Signal | int
 
 NOT_A_BIT = (
     "is not known to be a bit; take it from private_bits or bits, call boolean first, or "
@@ -275,34 +275,6 @@ class ConstraintSystem(TracedSystem):
         for signal in signals:
             self.free_wires.update(signal_of(self, signal).wires)
 
-    # --- bounds of signals
-
-    def upper_bound(self, signal: Operand) -> int | None:
-        """Return an upper bound of a signal that the constraints so far imply, or None.
-
-        Bounds are known for bits (`boolean`, `bits`, `private_bits`, x·(1 - x) = 0), for signals
-        decomposed by `bits`, for sums and products of bounded signals that cannot wrap around the
-        prime, for signals equal to one of these, and for signals passed to `declare_upper_bound`.
-        Constraints on sums of more than two terms are not analysed.
-        """
-        return self._ranges.upper_bound(signal_of(self, signal))
-
-    def declare_upper_bound(self, signal: Operand, most: int) -> Signal:
-        """Declare an upper bound that the constraints imply but Quod cannot derive.
-
-        Gadgets that need a bit or a small number then accept the signal. This adds no constraint
-        and checks nothing: if the constraints do not imply the bound, the circuit is unsound.
-        Returns the signal.
-        """
-        value = signal_of(self, signal)
-        most = whole_number("the upper bound", most, 0, self.prime - 1)
-        if (constant := value.constant) is not None and constant > most:
-            raise InputError(
-                f"{self._here()}: the constant {shown(constant)} exceeds the bound {shown(most)}"
-            )
-        self._ranges.record(value, most)
-        return value
-
     # --- repetition
 
     def repeat(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -336,18 +308,6 @@ class ConstraintSystem(TracedSystem):
 
     def _signals(self, wires: list[int], single: bool) -> Signal | list[Signal]:
         return self._signal(wires[0]) if single else [self._signal(wire) for wire in wires]
-
-    def determined(self, operand: Operand) -> Signal:
-        """Return an operand as a signal; raises InputError if a wire of it has no value yet."""
-        signal = signal_of(self, operand)
-        if self.unknown and not self.unknown.keys().isdisjoint(signal.wires):
-            for wire in merged_terms(signal.wires, signal.coefficients, self.prime)[0]:
-                if wire in self.unknown:
-                    raise InputError(
-                        f"{self._here()}: the wire {self.wire_names.get(wire, wire)} has no value "
-                        "yet; add the constraint that determines it first"
-                    )
-        return signal
 
     def _bit(self, operand: Operand) -> Signal:
         """Return an operand that must be a bit; raises InputError for any other constant."""

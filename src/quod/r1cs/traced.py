@@ -3,26 +3,96 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 from types import CodeType
-from typing import TYPE_CHECKING
+from typing import Any
 
 from quod.errors import InputError
 from quod.field.moduli import Modulus
 from quod.formats.curves import curve_named
 from quod.r1cs.ranges import Ranges
-from quod.r1cs.signal import caller, hide_frames_of, place
+from quod.r1cs.signal import (
+    ONE,
+    Signal,
+    caller,
+    hide_frames_of,
+    merged_terms,
+    place,
+    signal_of,
+)
 from quod.r1cs.witness_program.steps import Input, Step
 from quod.validation import shown, whole_number
-
-if TYPE_CHECKING:
-    from quod.r1cs.repetition.blocks import Block, Placement
 
 hide_frames_of(__file__)
 MAX_WIRES = 1 << 28
 
 
-class TracedSystem:
+Operand = Signal | int
+
+
+class Block:
+    """A traced function.
+
+    system: its constraints; wires 1 to `formal_wires` are the formal wires.
+    result: what the function returned, with signals of `system`.
+    """
+
+    __slots__ = ("formal_wires", "result", "system")
+
+    def __init__(self, system: TracedSystem, formal_wires: int, result: Any) -> None:
+        self.system, self.formal_wires, self.result = system, formal_wires, result
+
+    @property
+    def wires(self) -> int:
+        """The number of wires that a placement adds, without the public ones."""
+        return self.system.wires - self.formal_wires
+
+    def column(self, wire: int) -> int:
+        """Return the column of a wire (`quod.r1cs.repetition.parts.Part`)."""
+        if wire < ONE:
+            return self.formal_wires - wire
+        return wire + len(self.system.public_names) if wire > self.formal_wires else wire
+
+
+class Placement:
+    """A call of a block: where its rows and wires are in the system that contains it.
+
+    arguments: the wire for each formal wire.
+    own_rows, own_wires, own_steps: the numbers of rows, of wires that are not public and of steps
+        before it, without those of other placements.
+    row, wire, public: the numbers of rows, of wires that are not public and of public wires before
+        it, with those of other placements.
+    path: the namespace of the call.
+    """
+
+    __slots__ = (
+        "arguments", "block", "own_rows", "own_steps", "own_wires", "path", "public", "row", "wire",
+    )  # fmt: skip
+
+    def __init__(self, system: TracedSystem, block: Block, arguments: Sequence[int]) -> None:
+        """Describe a call at the end of a system."""
+        self.block, self.arguments, self.path = block, arguments, system.path
+        self.own_rows, self.own_wires = len(system.row_paths), len(system.wire_paths)
+        self.own_steps = len(system.steps)
+        self.row, self.wire, self.public = system.rows, system.wires, len(system.public_names)
+
+    def wire_of(self, wire: int) -> int:
+        """Return the wire of the containing system for one of the block."""
+        formal_wires = self.block.formal_wires
+        if wire > formal_wires:
+            return wire - formal_wires + self.wire
+        if wire < ONE:
+            return wire - self.public
+        return self.arguments[wire - 1] if wire else ONE
+
+    def signal_of(self, system: TracedSystem, signal: Signal) -> Signal:
+        """Return the signal of the containing system for one of the block."""
+        wires = tuple([self.wire_of(wire) for wire in signal.wires])
+        return Signal(system, wires, signal.coefficients, signal.limit)
+
+
+class TracedSystem(ABC):
     """A constraint system as tracing records it; `ConstraintSystem` has the methods that fill it.
 
     Public wires are -1, -2, ..., wire 0 is the constant 1, and the others are 1, 2, ... Rows, wires
@@ -67,6 +137,54 @@ class TracedSystem:
         self.unknown: dict[int, tuple[CodeType, int]] = {}
         # True once a `Circuit` was made; its shape and witnesses are cached.
         self.is_finished = False
+
+    @abstractmethod
+    def multiply(self, a: Operand, b: Operand) -> Signal:
+        """Return a·b."""
+
+    @abstractmethod
+    def divide(self, a: Operand, b: Operand) -> Signal:
+        """Return a/b."""
+
+    # --- bounds of signals
+
+    def upper_bound(self, signal: Operand) -> int | None:
+        """Return an upper bound of a signal that the constraints so far imply, or None.
+
+        Bounds are known for bits (`boolean`, `bits`, `private_bits`, x·(1 - x) = 0), for signals
+        decomposed by `bits`, for sums and products of bounded signals that cannot wrap around the
+        prime, for signals equal to one of these, and for signals passed to `declare_upper_bound`.
+        Constraints on sums of more than two terms are not analysed.
+        """
+        return self._ranges.upper_bound(signal_of(self, signal))
+
+    def declare_upper_bound(self, signal: Operand, most: int) -> Signal:
+        """Declare an upper bound that the constraints imply but Quod cannot derive.
+
+        Gadgets that need a bit or a small number then accept the signal. This adds no constraint
+        and checks nothing: if the constraints do not imply the bound, the circuit is unsound.
+        Returns the signal.
+        """
+        value = signal_of(self, signal)
+        most = whole_number("the upper bound", most, 0, self.prime - 1)
+        if (constant := value.constant) is not None and constant > most:
+            raise InputError(
+                f"{self._here()}: the constant {shown(constant)} exceeds the bound {shown(most)}"
+            )
+        self._ranges.record(value, most)
+        return value
+
+    def determined(self, operand: Operand) -> Signal:
+        """Return an operand as a signal; raises InputError if a wire of it has no value yet."""
+        signal = signal_of(self, operand)
+        if self.unknown and not self.unknown.keys().isdisjoint(signal.wires):
+            for wire in merged_terms(signal.wires, signal.coefficients, self.prime)[0]:
+                if wire in self.unknown:
+                    raise InputError(
+                        f"{self._here()}: the wire {self.wire_names.get(wire, wire)} has no value "
+                        "yet; add the constraint that determines it first"
+                    )
+        return signal
 
     # --- size
 

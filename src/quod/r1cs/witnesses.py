@@ -15,7 +15,6 @@ from quod.field.array import Words, integers_to_words
 from quod.field.moduli import Modulus
 from quod.r1cs.executor import WitnessRunner
 from quod.r1cs.inputs import Inputs, all_checked, input_values, input_wires, with_input_index
-from quod.r1cs.repetition.blocks import Block
 from quod.r1cs.repetition.flattening import MAX_ROWS
 from quod.r1cs.repetition.parts import Parts, parts_of
 from quod.r1cs.repetition.row_checks import RowChecker
@@ -23,6 +22,7 @@ from quod.r1cs.repetition.schedule import Schedule, schedule_of, wave_count
 from quod.r1cs.resident_witness import ResidentWitness, ResidentWitnesses
 from quod.r1cs.shape import Counts
 from quod.r1cs.system import ConstraintSystem
+from quod.r1cs.traced import Block
 from quod.r1cs.witness_program.cached import cached_program, program_of
 from quod.r1cs.witness_program.instructions import Program
 from quod.r1cs.witness_program.lowering import lowered

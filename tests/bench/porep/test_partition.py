@@ -9,7 +9,8 @@ from typing import Any, get_args
 import numpy as np
 import pytest
 
-from quod.bench.porep.circuit import B_STRIDE, WIRES_BEFORE_BLOCKS, PartitionCircuit
+from quod.bench.porep.circuit import B_STRIDE, WIRES_BEFORE_BLOCKS
+from quod.bench.porep.matrix import DevicePartition
 from quod.bench.porep.witness import device_witness
 from quod.curve.groups import GROUPS
 from quod.device import open_device
@@ -32,11 +33,11 @@ from tests.support.submissions import are_under_way
 from tests.support.traces import share_traces
 
 # Of two blocks and a piece of a third.
-SMALL = PartitionCircuit("bn254", 57, 24, 3)
+SMALL = DevicePartition("bn254", 57, 24, 3)
 SEED = 5
 
 
-def product(circuit: PartitionCircuit, matrix: SparseMatrix, values: list[int], row: int) -> int:
+def product(circuit: DevicePartition, matrix: SparseMatrix, values: list[int], row: int) -> int:
     entries = slice(int(matrix.row_ptr[row]), int(matrix.row_ptr[row + 1]))
     coefficients = words_to_integers(circuit.fr, matrix.value[entries])
     wires = matrix.column[entries].tolist()
@@ -47,10 +48,10 @@ def product(circuit: PartitionCircuit, matrix: SparseMatrix, values: list[int], 
 
 @pytest.mark.parametrize(
     "circuit",
-    [SMALL, PartitionCircuit.like_porep(12), PartitionCircuit.like_porep(11, bit_percent=90)],
+    [SMALL, DevicePartition.like_porep(12), DevicePartition.like_porep(11, bit_percent=90)],
     ids=lambda circuit: str(circuit.constraints),
 )
-def test_the_witness_satisfies_the_constraints(circuit: PartitionCircuit) -> None:
+def test_the_witness_satisfies_the_constraints(circuit: DevicePartition) -> None:
     r = circuit.fr.value
     values = words_to_integers(circuit.fr, circuit.witness(seed=2).values)
     assert len(values) == circuit.wires
@@ -79,12 +80,12 @@ def test_a_device_computes_the_witness_of_the_model() -> None:
 
 
 def test_a_whole_partition_has_the_shape_of_poreps() -> None:
-    circuit = PartitionCircuit.like_porep()
+    circuit = DevicePartition.like_porep()
     assert (circuit.constraints, circuit.log2_domain) == (130_278_869, 27)
     assert circuit.constraints / circuit.wires == pytest.approx(0.997, abs=1e-3)
     assert len(circuit.wires_of_b) / circuit.wires == pytest.approx(0.33, abs=5e-3)
     assert circuit.full_wires / circuit.width == pytest.approx(0.01, abs=1e-4)
-    denser = PartitionCircuit.like_porep(bit_percent=90)
+    denser = DevicePartition.like_porep(bit_percent=90)
     assert denser.full_wires / denser.width == pytest.approx(0.1, abs=1e-4)
     h200 = open_device("emulated", memory_budget=int(0.92 * (139 << 30)))
     assert 90 < KeyMemory(h200, circuit).nbytes / 2**30 < 128
@@ -105,13 +106,13 @@ def test_a_whole_partition_has_the_shape_of_poreps() -> None:
 )
 def test_inconsistent_sizes_are_rejected(sizes: tuple[int, int, int], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        PartitionCircuit("bn254", *sizes)
+        DevicePartition("bn254", *sizes)
 
 
 @pytest.mark.parametrize(("log2", "bit_percent"), [(8, 99), (28, 99), (12, 49), (12, 100)])
 def test_invalid_partitions_are_rejected(log2: int, bit_percent: int) -> None:
     with pytest.raises(InputError, match="of bits is invalid"):
-        PartitionCircuit.like_porep(log2, bit_percent=bit_percent)
+        DevicePartition.like_porep(log2, bit_percent=bit_percent)
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -19,21 +19,18 @@ from __future__ import annotations
 
 from functools import cached_property
 from math import gcd
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from quod.curve.named import CURVES
-from quod.device.memory.buffer import Buffer
-from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import Words, integers_to_words, words_to_integers
 from quod.field.moduli import Modulus
 from quod.formats import SparseMatrix, Witness
 from quod.formats.curves import curve_named
 from quod.frozen import frozen
-from quod.groth16.device_key.circuit import ColumnSums
-from quod.groth16.gpu.quotient import RecordedMatrix
 
 Indices = NDArray[np.int64]
 
@@ -154,7 +151,7 @@ class PartitionCircuit:
         *,
         bit_percent: int = 99,
         curve: str = "bls12_381",
-    ) -> PartitionCircuit:
+    ) -> Self:
         """Build a PoRep partition scaled to a domain.
 
         bit_percent: the percentage of values that are 0 or 1.
@@ -221,25 +218,6 @@ class PartitionCircuit:
         """See `DeviceCircuit`; the constant is 1, the public input is not."""
         full = -(-self.wires // self.width) * self.full_wires
         return {"A": full + WIRES_BEFORE_BLOCKS, "B": full // B_STRIDE}
-
-    @property
-    def matrix_bytes(self) -> int:
-        """See `DeviceCircuit`."""
-        from quod.bench.porep.matrix import PartitionMatrix
-
-        return PartitionMatrix.bytes_of(self)
-
-    def matrix(self, device: AnyDevice) -> RecordedMatrix:
-        """See `DeviceCircuit`."""
-        from quod.bench.porep.matrix import PartitionMatrix
-
-        return PartitionMatrix.build(device, self)
-
-    def columns(self, device: AnyDevice, row_values: Buffer) -> ColumnSums:
-        """See `DeviceCircuit`."""
-        from quod.bench.porep.matrix import PartitionColumns
-
-        return PartitionColumns(device, self, row_values)
 
     @property
     def log2_domain(self) -> int:

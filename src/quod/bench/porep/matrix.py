@@ -129,3 +129,21 @@ class PartitionColumns:
             -(-count // self.device.lanes), count, begin + first * stride, stride, weights,
             self.row_values, out,
         )  # fmt: skip
+
+
+@frozen
+class DevicePartition(PartitionCircuit):
+    """A partition as a `quod.groth16.device_key.circuit.DeviceCircuit`."""
+
+    @property
+    def matrix_bytes(self) -> int:
+        """See `DeviceCircuit`."""
+        return PartitionMatrix.bytes_of(self)
+
+    def matrix(self, device: AnyDevice) -> PartitionMatrix:
+        """See `DeviceCircuit`."""
+        return PartitionMatrix.build(device, self)
+
+    def columns(self, device: AnyDevice, row_values: Buffer) -> PartitionColumns:
+        """See `DeviceCircuit`."""
+        return PartitionColumns(device, self, row_values)

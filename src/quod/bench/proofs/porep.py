@@ -16,7 +16,7 @@ from quod.cli.display.terminal import note, show, show_json, show_table
 
 if TYPE_CHECKING:
     from quod.bench.measure.cupti import KernelRecorder
-    from quod.bench.porep.circuit import PartitionCircuit
+    from quod.bench.porep.matrix import DevicePartition
     from quod.device.runtime.timeline import Timeline
     from quod.formats import Witness
     from quod.groth16 import ProvingKey
@@ -42,7 +42,7 @@ def cases(
 
     recorder: also measures the share of time in which copies run and no kernel does.
     """
-    from quod.bench.porep.circuit import PartitionCircuit
+    from quod.bench.porep.matrix import DevicePartition
     from quod.bench.porep.witness import device_witness
     from quod.device import open_device
     from quod.device.runtime.timeline import Timeline
@@ -50,7 +50,7 @@ def cases(
     from quod.groth16.device_key.key import DeviceKey
     from quod.groth16.setup import make_key
 
-    circuit = PartitionCircuit.like_porep(log2_domain, bit_percent=bit_percent)
+    circuit = DevicePartition.like_porep(log2_domain, bit_percent=bit_percent)
     opened_device, timeline = open_device(device), Timeline()
     key: ProvingKey | DeviceKey
     if opened_device.host_memory:
@@ -140,7 +140,7 @@ def gpu_figures(timeline: Timeline) -> dict[str, float]:
 
 def plan(log2_domain: int, bit_percent: int, *, as_json: bool) -> None:
     """Print the memory parts of a partition on one H200, which need not exist."""
-    from quod.bench.porep.circuit import PartitionCircuit
+    from quod.bench.porep.matrix import DevicePartition
     from quod.device.emulated.device import EmulatedDevice
     from quod.groth16.device_key.memory import KeyMemory
 
@@ -148,7 +148,7 @@ def plan(log2_domain: int, bit_percent: int, *, as_json: bool) -> None:
         workgroup=_LANES, resident_lanes=_RESIDENT, multiprocessors=_MULTIPROCESSORS,
         memory_budget=_BUDGET,
     )  # fmt: skip
-    circuit = PartitionCircuit.like_porep(log2_domain, bit_percent=bit_percent)
+    circuit = DevicePartition.like_porep(log2_domain, bit_percent=bit_percent)
     memory = KeyMemory(device, circuit)
     parts = memory.parts
     if as_json:
@@ -168,7 +168,7 @@ def plan(log2_domain: int, bit_percent: int, *, as_json: bool) -> None:
     show(", ".join(f"{name} {value}" for name, value in _circuit_facts(circuit).items()))
 
 
-def _circuit_facts(circuit: PartitionCircuit) -> dict[str, int | float]:
+def _circuit_facts(circuit: DevicePartition) -> dict[str, int | float]:
     return {
         "constraints": circuit.constraints,
         "wires": circuit.wires,

@@ -35,7 +35,7 @@ def cases(
     quiet: bool,
 ) -> Iterator[Case]:
     """Yield a proof with a share of the key resident, in each mode, then with all of it."""
-    from quod.bench.porep.circuit import PartitionCircuit
+    from quod.bench.porep.matrix import DevicePartition
     from quod.bench.porep.witness import device_witness
     from quod.device import open_device
     from quod.groth16.device_key.key import DeviceKey
@@ -43,7 +43,7 @@ def cases(
 
     # Streams that share a hardware connection wait for one another's events.
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")
-    circuit = PartitionCircuit.like_porep(log2_domain, bit_percent=bit_percent)
+    circuit = DevicePartition.like_porep(log2_domain, bit_percent=bit_percent)
     opened_device = open_device(device)
     witness = device_witness(opened_device, circuit, pinned=True)
     stages_by_mode: dict[str, list[Stage]] = {}

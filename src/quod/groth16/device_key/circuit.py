@@ -11,6 +11,7 @@ from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.field.moduli import Modulus
 from quod.groth16.gpu.quotient import RecordedMatrix
+from quod.groth16.setup import SizedCircuit
 
 
 class ColumnSums(Protocol):
@@ -25,22 +26,8 @@ class ColumnSums(Protocol):
         """
 
 
-class DeviceCircuit(Protocol):
-    """A constraint system that a device can hold.
-
-    public, wires, constraints: as in `quod.groth16.setup.Constraints`; `path` names it in errors.
-    """
-
-    @property
-    def curve(self) -> str: ...
-    @property
-    def path(self) -> str: ...
-    @property
-    def public(self) -> int: ...
-    @property
-    def wires(self) -> int: ...
-    @property
-    def constraints(self) -> int: ...
+class DeviceCircuit(SizedCircuit, Protocol):
+    """A constraint system that a device can hold."""
 
     @property
     def fr(self) -> Modulus:

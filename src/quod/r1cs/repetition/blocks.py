@@ -10,85 +10,22 @@ arguments.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from quod.errors import InputError
 from quod.r1cs.names import path_name
 from quod.r1cs.signal import ONE, Signal, hide_frames_of, merged_terms, signal_of
+from quod.r1cs.traced import Block, Placement, TracedSystem
 from quod.r1cs.witness_program.steps import Input
 from quod.validation import called, check_function, shown_kind
 
-if TYPE_CHECKING:
-    from quod.r1cs.system import ConstraintSystem
-
 hide_frames_of(__file__)
-
-
-class Block:
-    """A traced function.
-
-    system: its constraints; wires 1 to `formal_wires` are the formal wires.
-    result: what the function returned, with signals of `system`.
-    """
-
-    __slots__ = ("formal_wires", "result", "system")
-
-    def __init__(self, system: ConstraintSystem, formal_wires: int, result: Any) -> None:
-        self.system, self.formal_wires, self.result = system, formal_wires, result
-
-    @property
-    def wires(self) -> int:
-        """The number of wires that a placement adds, without the public ones."""
-        return self.system.wires - self.formal_wires
-
-    def column(self, wire: int) -> int:
-        """Return the column of a wire (`quod.r1cs.repetition.parts.Part`)."""
-        if wire < ONE:
-            return self.formal_wires - wire
-        return wire + len(self.system.public_names) if wire > self.formal_wires else wire
-
-
-class Placement:
-    """A call of a block: where its rows and wires are in the system that contains it.
-
-    arguments: the wire for each formal wire.
-    own_rows, own_wires, own_steps: the numbers of rows, of wires that are not public and of steps
-        before it, without those of other placements.
-    row, wire, public: the numbers of rows, of wires that are not public and of public wires before
-        it, with those of other placements.
-    path: the namespace of the call.
-    """
-
-    __slots__ = (
-        "arguments", "block", "own_rows", "own_steps", "own_wires", "path", "public", "row", "wire",
-    )  # fmt: skip
-
-    def __init__(self, system: ConstraintSystem, block: Block, arguments: Sequence[int]) -> None:
-        """Describe a call at the end of a system."""
-        self.block, self.arguments, self.path = block, arguments, system.path
-        self.own_rows, self.own_wires = len(system.row_paths), len(system.wire_paths)
-        self.own_steps = len(system.steps)
-        self.row, self.wire, self.public = system.rows, system.wires, len(system.public_names)
-
-    def wire_of(self, wire: int) -> int:
-        """Return the wire of the containing system for one of the block."""
-        formal_wires = self.block.formal_wires
-        if wire > formal_wires:
-            return wire - formal_wires + self.wire
-        if wire < ONE:
-            return wire - self.public
-        return self.arguments[wire - 1] if wire else ONE
-
-    def signal_of(self, system: ConstraintSystem, signal: Signal) -> Signal:
-        """Return the signal of the containing system for one of the block."""
-        wires = tuple([self.wire_of(wire) for wire in signal.wires])
-        return Signal(system, wires, signal.coefficients, signal.limit)
 
 
 class _Arguments:
     """The arguments of a call, with its wires numbered in order of occurrence."""
 
-    def __init__(self, system: ConstraintSystem, arguments: Sequence[Any]) -> None:
+    def __init__(self, system: TracedSystem, arguments: Sequence[Any]) -> None:
         self._system = system
         self._formal_wires: dict[int, int] = {ONE: ONE}
         self._bounds: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
@@ -140,7 +77,7 @@ class _Arguments:
         system.finish()
         return Block(system, len(self.wires), result)
 
-    def _inner(self, system: ConstraintSystem, argument: Any) -> Any:
+    def _inner(self, system: TracedSystem, argument: Any) -> Any:
         """Return an argument with its signals replaced by those of the block's system."""
         if type(argument) is Signal:
             return Signal(system, *self._renamed(argument), argument.limit)
@@ -149,9 +86,7 @@ class _Arguments:
         return argument
 
 
-def repeated(
-    system: ConstraintSystem, function: Callable[..., Any], arguments: Sequence[Any]
-) -> Any:
+def repeated(system: TracedSystem, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
     """Place the block of a call, which is traced unless it is known; see `repeat`."""
     check_function("a repeated part", function)
     bound = _Arguments(system, arguments)
@@ -165,7 +100,7 @@ def repeated(
     return _outer(system, placement, block.result)
 
 
-def _place(system: ConstraintSystem, block: Block, arguments: Sequence[int]) -> Placement:
+def _place(system: TracedSystem, block: Block, arguments: Sequence[int]) -> Placement:
     """Add the rows, wires, names and steps of a block to the system that calls it."""
     inner = block.system
     placement = Placement(system, block, arguments)
@@ -191,7 +126,7 @@ def _place(system: ConstraintSystem, block: Block, arguments: Sequence[int]) -> 
     return placement
 
 
-def _outer(system: ConstraintSystem, placement: Placement, result: Any) -> Any:
+def _outer(system: TracedSystem, placement: Placement, result: Any) -> Any:
     """Return a block's result with signals of the containing system, and their bounds."""
     if type(result) is Signal:
         return _pass_bound(system, placement, result)
@@ -206,7 +141,7 @@ def _like(sequence: Any, items: list[Any]) -> Any:
     return kind(*items) if hasattr(kind, "_fields") else kind(items)
 
 
-def _pass_bound(system: ConstraintSystem, placement: Placement, signal: Signal) -> Signal:
+def _pass_bound(system: TracedSystem, placement: Placement, signal: Signal) -> Signal:
     """Return the outer signal for a block's signal; its bound in the block holds there, too."""
     block_system = placement.block.system
     signal = signal_of(block_system, signal)
@@ -217,5 +152,5 @@ def _pass_bound(system: ConstraintSystem, placement: Placement, signal: Signal) 
     return outer
 
 
-def _wire(system: ConstraintSystem, wire: int) -> Signal:
+def _wire(system: TracedSystem, wire: int) -> Signal:
     return Signal(system, (wire,), (1,))

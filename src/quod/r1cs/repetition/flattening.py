@@ -7,19 +7,21 @@ line and the step of each row. The result is what tracing without `ConstraintSys
 from __future__ import annotations
 
 from bisect import bisect_right
+from typing import Generic, TypeVar
 
 from quod.errors import InputError
 from quod.r1cs.names import path_name
-from quod.r1cs.repetition.blocks import Placement
 from quod.r1cs.signal import ONE, Signal
-from quod.r1cs.system import ConstraintSystem
+from quod.r1cs.traced import Placement, TracedSystem
 from quod.r1cs.witness_program.steps import Bit, Hint, InverseOrZero, Solve
+
+S = TypeVar("S", bound=TracedSystem)
 
 MAX_ROWS = 1 << 23
 """The largest number of rows of a flattened system; a row takes about 1 KB."""
 
 
-def flattened(system: ConstraintSystem) -> ConstraintSystem:
+def flattened(system: S) -> S:
     """Return a finished system without placements; a system that has none is returned itself.
 
     Raises InputError for a system of more than `MAX_ROWS` rows.
@@ -34,10 +36,10 @@ def flattened(system: ConstraintSystem) -> ConstraintSystem:
     return _Flattening(system).result
 
 
-class _Flattening:
+class _Flattening(Generic[S]):
     """The copy of a system with the rows, wires and steps of its placements in their order."""
 
-    def __init__(self, system: ConstraintSystem) -> None:
+    def __init__(self, system: S) -> None:
         self.source, self.result = system, type(system)(system.curve)
         self._copy_attributes()
         # For each placement, the flat row of its first row follows from the rows before it.
@@ -116,7 +118,7 @@ class _Flattening:
         result.free_wires |= {wires[wire] for wire in inner.free_wires}
         self._copy_steps(inner, placement.row, wires)
 
-    def _copy_steps(self, inner: ConstraintSystem, row: int, wires: list[int]) -> None:
+    def _copy_steps(self, inner: TracedSystem, row: int, wires: list[int]) -> None:
         """Copy the steps of a block, whose first row is `row`."""
         steps = self.result.steps
         signals: dict[int, Signal] = {}
@@ -143,7 +145,7 @@ class _Flattening:
                 steps.append(Hint(step_wires, step.function, arguments))
 
 
-def _relative(system: ConstraintSystem, wire: int) -> str:
+def _relative(system: TracedSystem, wire: int) -> str:
     """Return a wire's name without the namespace, which `name_here` puts before the name."""
     name = system.wire_names[wire]
     if wire < ONE:

@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from quod.errors import InputError
 from quod.field.array import Words, integers_to_words
 from quod.frozen import frozen
-from quod.r1cs.repetition.blocks import Block, Placement
-from quod.r1cs.system import ConstraintSystem
+from quod.r1cs.traced import Block, Placement, TracedSystem
 
 Indices = NDArray[np.int64]
 
@@ -152,7 +151,7 @@ def _expand(
         number[places] = matrix.number[order]
 
 
-def parts_of(system: ConstraintSystem) -> Parts:
+def parts_of(system: TracedSystem) -> Parts:
     """Return the parts of a finished system."""
     public, prime = len(system.public_names), system.prime
     circuit = Block(system, 0, None)
@@ -255,7 +254,7 @@ def callers_first(circuit: Block) -> list[Block]:
     return order[::-1]
 
 
-def _row_places(system: ConstraintSystem) -> NDArray[np.uint32]:
+def _row_places(system: TracedSystem) -> NDArray[np.uint32]:
     """Return the place of each of a system's own rows among all its rows."""
     rows_before = np.zeros(len(system.row_paths) + 1, np.int64)
     for placement in system.placements:

@@ -15,10 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.frozen import frozen
-from quod.r1cs.repetition.blocks import Block, Placement
 from quod.r1cs.repetition.parts import Indices, Part, Parts, callers_first
 from quod.r1cs.signal import ONE
-from quod.r1cs.system import ConstraintSystem
+from quod.r1cs.traced import Block, Placement, TracedSystem
 from quod.r1cs.witness_program.instructions import Program
 from quod.r1cs.witness_program.steps import Bit, Hint, InverseOrZero, Solve, Step, wires_of
 
@@ -148,7 +147,7 @@ class BlockSchedule:
         return self._ends[index] if abs(wire) <= before[index] + wires else 0
 
 
-def _operands(system: ConstraintSystem, step: Step) -> Iterator[int]:
+def _operands(system: TracedSystem, step: Step) -> Iterator[int]:
     """Yield the wires that a step reads."""
     if type(step) is Solve:
         for side in range(3):
@@ -163,7 +162,7 @@ def _operands(system: ConstraintSystem, step: Step) -> Iterator[int]:
         yield from step.signal.wires
 
 
-def schedule_of(system: ConstraintSystem, parts: Parts, lower: Lower) -> Schedule:
+def schedule_of(system: TracedSystem, parts: Parts, lower: Lower) -> Schedule:
     """Return the schedule of a finished system.
 
     parts: those of the system.
@@ -179,13 +178,13 @@ def schedule_of(system: ConstraintSystem, parts: Parts, lower: Lower) -> Schedul
     return Schedule(parts, tuple(stages), _starts(blocks, schedules))
 
 
-def wave_count(system: ConstraintSystem) -> int:
+def wave_count(system: TracedSystem) -> int:
     """Return the number of waves of a finished system."""
     blocks, schedules = _block_schedules(system)
     return schedules[id(blocks[0])].waves
 
 
-def _block_schedules(system: ConstraintSystem) -> tuple[list[Block], dict[int, BlockSchedule]]:
+def _block_schedules(system: TracedSystem) -> tuple[list[Block], dict[int, BlockSchedule]]:
     """Return the blocks of a system, callers first, and the schedule of each by its id."""
     blocks = callers_first(Block(system, 0, None))
     schedules: dict[int, BlockSchedule] = {}

@@ -20,8 +20,7 @@ from quod.device.cache.cache import CompileCache, key_of
 from quod.field.array import integers_to_words, words_to_integers
 from quod.field.moduli import Modulus
 from quod.r1cs.packed import pack, read_cached, unpack
-from quod.r1cs.repetition.blocks import Block
-from quod.r1cs.system import ConstraintSystem
+from quod.r1cs.traced import Block, TracedSystem
 from quod.r1cs.witness_program.instructions import Call, Program, Stretch
 from quod.r1cs.witness_program.lowering import lowered
 from quod.r1cs.witness_program.steps import Bit, Hint, InverseOrZero, Solve, Step
@@ -63,7 +62,7 @@ def _digest(inputs: Any) -> bytes:
     return hashlib.sha256(marshal.dumps(inputs, _MARSHAL)).digest()
 
 
-def _described(system: ConstraintSystem, step: Step) -> tuple[object, ...]:
+def _described(system: TracedSystem, step: Step) -> tuple[object, ...]:
     """Return the parts of a step that lowering reads, as values that can be hashed."""
     if type(step) is Solve:
         rows = [system.row(side, step.row) for side in range(3)]

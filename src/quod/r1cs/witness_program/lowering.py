@@ -7,8 +7,8 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from quod.r1cs.repetition.blocks import Block
 from quod.r1cs.signal import ONE, Signal
+from quod.r1cs.traced import Block
 from quod.r1cs.witness_program.allocation import allocated
 from quod.r1cs.witness_program.instructions import (
     ONE_REGISTER,

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from quod.errors import InputError, QuodError
 from quod.r1cs.signal import Signal
-from quod.r1cs.system import ConstraintSystem
+from quod.r1cs.traced import TracedSystem
 from quod.r1cs.witness_program.steps import Bit, Hint, InverseOrZero, Solve, Step, wires_of
 from quod.validation import whole_number
 
 
 def replayed(
-    system: ConstraintSystem,
+    system: TracedSystem,
     inputs: Iterable[tuple[int, int]],
     overrides: Mapping[int, int] | None = None,
 ) -> list[int]:
@@ -39,19 +39,19 @@ def replayed(
     return values
 
 
-def in_order(system: ConstraintSystem, values: Sequence[int]) -> list[int]:
+def in_order(system: TracedSystem, values: Sequence[int]) -> list[int]:
     """Reorder values of `replayed` to the order of a witness."""
     inner = len(system.wire_paths)
     return [values[0], *reversed(values[inner + 1 :]), *values[1 : inner + 1]]
 
 
-def by_wire(system: ConstraintSystem, values: Sequence[int]) -> list[int]:
+def by_wire(system: TracedSystem, values: Sequence[int]) -> list[int]:
     """Reorder the values of a witness to the order of `replayed`."""
     public = len(system.public_names) + 1
     return [values[0], *values[public:], *reversed(values[1:public])]
 
 
-def run(system: ConstraintSystem, step: Step, values: list[int]) -> None:
+def run(system: TracedSystem, step: Step, values: list[int]) -> None:
     """Compute the wires of a step into `values`; raises the errors of `hinted`."""
     if type(step) is Solve:
         values[step.wire] = _solved(system, step, values)
@@ -97,7 +97,7 @@ def hinted(hint: Hint, arguments: list[int], prime: int) -> Sequence[int]:
     return [whole_number(f"the result of the hint {name}", result) % prime for result in results]
 
 
-def _value(system: ConstraintSystem, signal: Signal, values: list[int]) -> int:
+def _value(system: TracedSystem, signal: Signal, values: list[int]) -> int:
     """Evaluate a signal."""
     return _total(signal.wires, signal.coefficients, values) % system.prime
 
@@ -106,7 +106,7 @@ def _total(wires: Sequence[int], coefficients: Sequence[int], values: list[int])
     return sum([values[wire] * k for wire, k in zip(wires, coefficients, strict=True)])
 
 
-def _solved(system: ConstraintSystem, step: Solve, values: list[int]) -> int:
+def _solved(system: TracedSystem, step: Solve, values: list[int]) -> int:
     """Solve a constraint for its wire; return 0 if the divisor is 0.
 
     In that case the constraint fails, unless it is 0 = 0.
