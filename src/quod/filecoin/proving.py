@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
-from itertools import islice
 
 from quod.device.discovery import DeviceChoice
 from quod.device.runtime.timeline import Timeline, or_null
@@ -89,8 +88,7 @@ class Prover:
     def prove_partition(self, statement: Statement, partition: int, inputs: CircuitInputs) -> bytes:
         """Prove one partition of a statement: 192 bytes. See `prove`."""
         self.check_parameters(statement)
-        (witness,) = self._witnesses([inputs])
-        proof, public = self.key.prove(witness)
+        proof, public = self.key.prove(self._witness(inputs))
         return _proof_bytes(statement, partition, proof, public)
 
     def _proofs(
@@ -98,27 +96,26 @@ class Prover:
     ) -> Iterator[tuple[Proof, list[int]]]:
         """Prove partitions: the witness of one is computed during the proof before it.
 
-        With a timeline they run one after the other. With a key that fills a GPU's memory, as many
-        witnesses as there is room for are computed together.
+        With a timeline they run one after the other, and with a key that fills a GPU's memory,
+        which has no room for two witnesses.
         """
         if timeline is None and isinstance(self.key, ProvingKey):
-            yield from self.key.prove_many(self._witnesses([each])[0] for each in inputs)
+            yield from self.key.prove_many(self._witness(each) for each in inputs)
             return
-        timeline, remaining = or_null(timeline), iter(inputs)
-        most = 1 if isinstance(self.key, ProvingKey) else self.key.room_for_witnesses
-        while batch := list(islice(remaining, most)):
+        timeline = or_null(timeline)
+        for partition_inputs in inputs:
             with timeline.stage("circuit witness"):
-                witnesses = self._witnesses(batch)
-            for witness in witnesses:
-                with timeline.stage("proof"):
-                    result = self.key.prove(witness, timeline=timeline)
-                yield result
-            # The next witnesses need the memory of these.
-            del witness, witnesses
+                witness = self._witness(partition_inputs)
+            with timeline.stage("proof"):
+                result = self.key.prove(witness, timeline=timeline)
+            # The next witness needs its memory.
+            del witness
+            yield result
 
-    def _witnesses(self, inputs: list[CircuitInputs]) -> list[Witness]:
-        """Compute the witnesses of partitions, in the memory of the key's device."""
-        return self.circuit.witnesses(inputs, device=self.key.device)
+    def _witness(self, inputs: CircuitInputs) -> Witness:
+        """Compute the witness of a partition, in the memory of the key's device."""
+        (witness,) = self.circuit.witnesses([inputs], device=self.key.device)
+        return witness
 
     def close(self) -> None:
         """Stop the threads that wait for the next proof."""

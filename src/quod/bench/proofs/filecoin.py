@@ -137,7 +137,8 @@ def _cases_of(
         (witness,) = circuit.witnesses([work.inputs], device=key.device)
         return witness
 
-    witness = compute()
+    # The last case needs the memory of this witness.
+    held = [compute()]
     yield Case(
         {"what": "witness of a partition", **names},
         compute,
@@ -145,10 +146,11 @@ def _cases_of(
     )
     yield Case(
         {"what": "prove a partition", **names},
-        partial(key.prove, witness),
+        lambda: key.prove(held[0]),
         unit="ms",
-        traced=lambda timeline: key.prove(witness, timeline=timeline),
+        traced=lambda timeline: key.prove(held[0], timeline=timeline),
     )
+    held.clear()
     yield Case(
         {"what": "vanilla proofs to proof", **names, "partitions": work.partitions},
         partial(work.prove, prover),

@@ -28,9 +28,6 @@ from quod.groth16.resident import ResidentKey
 from quod.groth16.soundness import weakness
 from quod.groth16.verifier import VerifyingKey
 
-# Device memory for what `KeyMemory` does not count: indices, and the work of witness programs.
-_RESERVE = 24 << 30
-
 
 @frozen
 class _Source:
@@ -128,12 +125,6 @@ class DeviceKey:
         key = self.self_check_key
         points = key.alpha_g1, key.beta_g2, key.gamma_g2, key.delta_g2
         return weakness(self.curve, *points) is not None
-
-    @property
-    def room_for_witnesses(self) -> int:
-        """The number of witnesses, at least 1, for which the device has memory beside the key."""
-        free = self.device.memory_budget - self.memory.nbytes - _RESERVE
-        return max(1, free // (self.variables * self.circuit.fr.bytes))
 
     @property
     def peak_bytes(self) -> int:
