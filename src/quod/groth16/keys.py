@@ -29,7 +29,6 @@ from quod.groth16.proof import Proof
 from quod.groth16.resident import MAX_BATCH, ResidentKey
 from quod.groth16.soundness import Weakness, key_points, weakness_of
 from quod.groth16.verifier import VerifyingKey
-from quod.msm.subgroup import first_bad_point
 from quod.validation import flag, whole_number, whole_number_or_none
 
 MAX_LANES = 16
@@ -263,6 +262,9 @@ class ProvingKey:
 
         Raises `InputError` for the first malformed point. Takes about as long as a proof.
         """
+        # Imported here because processes that prove do not need it.
+        from quod.msm.subgroup import first_bad_point
+
         self.zkey.check_unchanged()
         timeline, subgroup = or_null(timeline), flag("subgroup", subgroup)
         for name, degree in (

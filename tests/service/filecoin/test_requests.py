@@ -19,7 +19,7 @@ from quod.filecoin.registered_proofs import post_proof
 from quod.filecoin.sealing import sparse_post
 from quod.service.errors import NotFoundError
 from quod.service.filecoin.circuit_ids import circuit_id, parameters_of
-from quod.service.filecoin.requests import parse_body, parse_request, priority_of
+from quod.service.filecoin.requests import check_devices, parse_body, parse_request, priority_of
 from quod.service.protocol import cuzk_pb2 as pb
 from tests.filecoin.sealed import SECTOR, commit_output, update_partition, updated
 from tests.service.filecoin.curio_client import POREP, SNAP, WINDOW, CurioClient, Fields, encoded
@@ -118,13 +118,15 @@ def test_damaged_vanilla_proofs(kind: str) -> None:
 
 
 def test_large_circuits_are_refused() -> None:
-    """A WindowPoSt of 32 GiB is refused when it is submitted."""
+    """A WindowPoSt of 32 GiB is refused by a device that cannot hold its key."""
     proof = post_proof(13)
     challenges = window_challenges(proof.sector, proof.api_version, bytes(32), 7, 0)
     vanilla_proof = post_sector_to_bincode(sparse_post(proof.sector, 7, challenges), proof.sector)
     request = {2: WINDOW, 3: proof.sector.size, 4: 13, 11: [vanilla_proof], 22: bytes(32)}
-    with pytest.raises(InputError, match="of the kind window are supported for sectors of 2KiB"):
-        parse_body(encoded(request))
+    parameters = parse_body(encoded(request)).statement.parameters
+    with pytest.raises(InputError, match="of the kind window for sectors of 32GiB need a CUDA"):
+        check_devices(parameters, ["cpu"])
+    check_devices(parameters, ["cpu", "emulated"])
 
 
 def test_priorities() -> None:

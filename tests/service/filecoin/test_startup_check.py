@@ -27,7 +27,7 @@ def test_check(params: Path, tmp_path: Path) -> None:
     assert (window.problem, window.load_seconds) == ("", None)
     assert window.read_bytes == window.host_bytes == source.stat().st_size
     assert "has 22 public inputs; winning-2KiB needs 132" in costs["winning-2k"].problem
-    assert "are supported for sectors of" in costs["porep-32g"].problem
+    assert "of 32GiB need a CUDA device" in costs["porep-32g"].problem
 
 
 def test_warm_circuits(tmp_path: Path) -> None:

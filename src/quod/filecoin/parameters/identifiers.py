@@ -138,7 +138,7 @@ class ParameterSet:
         return (
             self.kind is not ProofKind.WINNING
             and not device.host_memory
-            and device.kind != "webgpu"
+            and not device.single_queue
         )
 
     def circuit(self) -> Circuit:

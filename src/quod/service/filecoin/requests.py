@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from google.protobuf.message import DecodeError
@@ -16,7 +16,7 @@ from quod.filecoin.checks.circuit_inputs import (
 )
 from quod.filecoin.circuits.private_inputs import CircuitInputs
 from quod.filecoin.files import parse_commit, parse_post_sector, parse_update_partition
-from quod.filecoin.parameters.identifiers import ProofKind
+from quod.filecoin.parameters.identifiers import ParameterSet, ProofKind
 from quod.filecoin.registered_proofs import ApiVersion, PoStKind, post_proof
 from quod.filecoin.sectors import NODE_BYTES, WINDOW_CHALLENGES, WINNING_CHALLENGES, sector_shape
 from quod.filecoin.statement_files import StatementFile
@@ -78,6 +78,17 @@ def parse_request(request: pb.SubmitProofRequest) -> StatementFile:
             section="sector_size",
         )
     return file
+
+
+def check_devices(parameters: ParameterSet, devices: Sequence[str]) -> None:
+    """Raise InputError unless one of the devices can hold a key of these parameters."""
+    for index, device in enumerate(devices):
+        try:
+            parameters.check_device(device)
+            return
+        except InputError:
+            if index == len(devices) - 1:
+                raise
 
 
 def circuit_inputs(

@@ -15,7 +15,7 @@ from quod.filecoin.parameters.identifiers import ProofKind
 from quod.filecoin.statements import Statement
 from quod.service.errors import NotFoundError
 from quod.service.filecoin.circuit_ids import CIRCUITS, circuit_id, parameters_of
-from quod.service.filecoin.requests import parse_body, priority_of
+from quod.service.filecoin.requests import check_devices, parse_body, priority_of
 from quod.service.keys import Tier
 from quod.service.payload import PayloadKind
 from quod.service.protocol import cuzk_pb2 as pb
@@ -167,9 +167,12 @@ class CuzkCalls:
         Raises the errors of `parse_request`, and NotFoundError if the server lacks the parameters.
         """
 
+        devices = [worker.device for worker in self._service.pool.status()]
+
         def parse() -> tuple[bytes, Statement]:
             body = request.SerializeToString()
             statement = parse_body(body).statement
+            check_devices(statement.parameters, devices)
             if not (self._folder / statement.parameters.file_name("params")).exists():
                 name = circuit_id(statement.parameters)
                 raise NotFoundError(f"the server has no parameters of {name}; add their file")
