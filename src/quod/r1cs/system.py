@@ -19,9 +19,8 @@ from quod.r1cs.signal import (
     signal_of,
     weighted_sum,
 )
-from quod.r1cs.traced import MAX_WIRES as MAX_WIRES
+from quod.r1cs.traced import MAX_WIRES, TracedSystem
 from quod.r1cs.traced import Operand as Operand
-from quod.r1cs.traced import TracedSystem
 from quod.r1cs.witness_program.steps import (
     Bit,
     Hint,
