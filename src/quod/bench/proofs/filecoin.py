@@ -74,7 +74,7 @@ def filecoin(
     ] = None,
     test_key: Annotated[
         bool,
-        Option(help="Make insecure keys in memory instead of reading parameters."),
+        Option("--test-key", help="Make insecure keys in memory instead of reading parameters."),
     ] = False,
 ) -> None:
     """Filecoin's proofs: opening the parameters, and witnesses and proofs with the key resident."""
