@@ -16,7 +16,7 @@ from quod.field.array import Words, from_integers, integers_to_words
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
 from quod.kernel import U32, U64, Builder, Pointer, kernel
-from quod.kernel.ir.value import Value
+from quod.ntt.ordering import reversed_value
 
 # The least number of elements that share one inversion.
 _MIN_BATCH = 64
@@ -125,15 +125,8 @@ def monomial_values(
     with k.if_(begin < 1 << log2):
         start = f.bounded(f.load(starts, lane, linear=True))
         with k.range(0, batch, carry=start) as loop:
-            f.store(out, reversed_index(begin + loop.index, log2), loop.carried)
+            f.store(out, reversed_value(begin + loop.index, log2), loop.carried)
             loop.next(f.bounded(loop.carried * point))
-
-
-def reversed_index(index: Value, bits: int) -> Value:
-    """Reverse the lowest `bits` bits of a 32-bit index below 2**bits."""
-    for size, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF)):
-        index = ((index & mask) << size) | ((index >> size) & mask)
-    return ((index << 16) | (index >> 16)) >> (32 - bits)
 
 
 def monomials_at(device: AnyDevice, modulus: Modulus, log2: int, point: int, first: int) -> Words:

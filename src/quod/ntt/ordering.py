@@ -11,6 +11,8 @@ from quod.validation import choice
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
+    from quod.kernel.ir.value import Value
+
 Ordering = Literal["NN", "NR", "RN", "RR"]
 """Order of the input and of the output: N natural, R bit-reversed."""
 
@@ -31,6 +33,15 @@ def check_way(way: object) -> None:
 def reversed_bits(number: int, bits: int) -> int:
     """Reverse the bits of a number below 2**bits."""
     return int(format(number, f"0{bits}b")[::-1], 2) if bits else 0
+
+
+def reversed_value(value: Value, bits: Value | int) -> Value:
+    """Reverse the `bits` bits of a u32 below 2**bits."""
+    for shift, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF)):
+        value = ((value >> shift) & mask) | ((value & mask) << shift)
+    value = (value >> 16) | (value << 16)
+    # For 0 bits the shift by 32 counts as a shift by 0, and the value is 0 anyway.
+    return value >> (32 - bits)
 
 
 def bit_reversal(bits: int) -> NDArray[np.uint32]:

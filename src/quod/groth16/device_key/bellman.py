@@ -36,11 +36,13 @@ from quod.formats.source import Path
 from quod.groth16.device_key.bases import KeyPoints, counts
 from quod.groth16.device_key.circuit import DeviceCircuit
 from quod.groth16.device_key.key import DeviceKey, device_for
-from quod.groth16.lagrange import reversed_index, scale_elements
+from quod.groth16.lagrange import scale_elements
+from quod.hash.sha2 import swapped
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 from quod.msm.gpu.sort.infinity_mask import find_infinity_mask
+from quod.ntt.ordering import reversed_value
 
 MSM_OF_LIST = {"h": "H", "l": "C", "a": "A", "b_g1": "B1", "b_g2": "B2"}
 """The MSM that each list of a file has the bases of."""
@@ -66,7 +68,7 @@ def decode_coordinates(
     i, words = k.global_id(), modulus.words
     with k.if_(i < count):
         source = (i * words).cast(types.u64)
-        values = [_swapped(word) for word in k.load(encoded, source, words)][::-1]
+        values = [swapped(word) for word in k.load(encoded, source, words)][::-1]
         point, coordinate = i // (2 * degree), i % (2 * degree)
         target = _place(first + point, reversed_bits) * (2 * degree) + (coordinate ^ (degree - 1))
         k.store(out, target.cast(types.u64) * words, *values)
@@ -86,7 +88,7 @@ def encode_coordinates(
     with k.if_(i < count):
         values = k.load(points, (i * words).cast(types.u64), words)
         target = (i ^ (degree - 1)) * words
-        k.store(out, target.cast(types.u64), *[_swapped(word) for word in values][::-1])
+        k.store(out, target.cast(types.u64), *[swapped(word) for word in values][::-1])
 
 
 @kernel
@@ -102,13 +104,7 @@ def gather_points(
 
 
 def _place(index: Value, reversed_bits: int) -> Value:
-    return reversed_index(index, reversed_bits) if reversed_bits else index
-
-
-def _swapped(word: Value) -> Value:
-    """Reverse the bytes of a word."""
-    halves = ((word & 0x00FF00FF) << 8) | ((word >> 8) & 0x00FF00FF)
-    return (halves << 16) | (halves >> 16)
+    return reversed_value(index, reversed_bits) if reversed_bits else index
 
 
 def _is_below(k: Builder, words: list[Value], modulus: Modulus) -> Value:

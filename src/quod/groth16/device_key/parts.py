@@ -26,6 +26,7 @@ from quod.groth16.device_key.part_kernels import (
 )
 from quod.groth16.gpu.quotient import RecordedMatrix
 from quod.r1cs import Circuit
+from quod.r1cs.executor import nonempty
 from quod.r1cs.repetition.parts import Part, Parts, Side
 
 Indices = NDArray[np.int64]
@@ -122,15 +123,10 @@ class _PartOnDevice:
     def lines(self, starts: Indices, others: Indices, numbers: NDArray[np.uint32]) -> _Lines:
         """Upload rows or columns: line l has entries starts[l] to starts[l + 1] - 1."""
         arrays = [np.ascontiguousarray(array, np.uint32) for array in (starts, others, numbers)]
-        buffers = [self._device.upload(_nonempty(array)) for array in arrays]
+        buffers = [self._device.upload(nonempty(array)) for array in arrays]
         tables = PartTables(*buffers, self._bases, self._rows, self._first_rows, self._coefficients)
         nbytes = sum(buffer.nbytes for buffer in (*buffers, self._bases, self._rows))
         return _Lines(len(starts) - 1, len(others), self.part.copies, self.fixed, tables, nbytes)
-
-
-def _nonempty(array: NDArray[Any]) -> NDArray[Any]:
-    """Return the array, or one zero if it is empty: kernels need an address."""
-    return array if array.size else np.zeros(1, np.uint32)
 
 
 def _coefficients(device: AnyDevice, fr: Modulus, parts: Parts) -> Buffer:
@@ -213,7 +209,7 @@ class PartsColumns:
         self._device, self._circuit = device, circuit
         fr = circuit.fr
         self._wires = {
-            name: device.upload(_nonempty(wires))
+            name: device.upload(nonempty(wires))
             for name, wires in (("A", circuit.wires_of_a), ("B", circuit.wires_of_b))
         }
         parts, unit = _with_one(circuit.parts, fr)

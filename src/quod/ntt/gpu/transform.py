@@ -35,7 +35,7 @@ from quod.ntt.gpu.layout import (
     padded,
     spread,
 )
-from quod.ntt.ordering import reversed_bits
+from quod.ntt.ordering import reversed_bits, reversed_value
 from quod.ntt.rows import RowForm, common_form
 from quod.ntt.steps import Direction, steps_of
 
@@ -435,7 +435,7 @@ class _Pass:
         bits = self.extents.log_size - self.tile.log_size
         tile_index = self.group & ((self._u32(1) << bits) - 1)
         start = (self.group >> bits).cast(types.u64) << self.extents.log_size.cast(types.u64)
-        return start, _reversed_value(tile_index, bits), tile_index
+        return start, reversed_value(tile_index, bits), tile_index
 
     def _offset(self, step: Step, layout: _TileLayout, register: int) -> Value:
         """Return the offset in words of an element from the start of the layout."""
@@ -489,12 +489,3 @@ class _Pass:
         return [
             self.shared.load(self._shared_index(step, register), form) for register in registers
         ]
-
-
-def _reversed_value(value: Value, bits: Value) -> Value:
-    """Reverse the `bits` bits of a u32 below 2**bits."""
-    for shift, mask in ((1, 0x55555555), (2, 0x33333333), (4, 0x0F0F0F0F), (8, 0x00FF00FF)):
-        value = ((value >> shift) & mask) | ((value & mask) << shift)
-    value = (value >> 16) | (value << 16)
-    # For 0 bits the shift by 32 counts as a shift by 0, and the value is 0 anyway.
-    return value >> (32 - bits)
