@@ -181,6 +181,10 @@ class PrimeField(FieldArithmetic[Element]):
         """The constant 0."""
         return self.raw_constant(0)
 
+    def loop_zero(self) -> Element:
+        """Return the constant 0 with standard bounds, as a loop's initial value."""
+        return self.bounded(self.raw_constant(0, self.memory_exponent))
+
     def multiply(self, a: Element, b: Element) -> Element:
         """Return the Montgomery product, below p + a * b / 2**native_exponent."""
         if a is b:

@@ -12,7 +12,6 @@ from typing import Any
 from quod.field.moduli import Modulus
 from quod.field.prime import PrimeField
 from quod.field.strategy import prime_field
-from quod.groth16.gpu.matrix import loop_zero
 from quod.kernel import U32, U64, Builder, Pointer, Struct, kernel
 from quod.kernel.ir.value import Value
 
@@ -58,7 +57,7 @@ def multiply_part_rows(
     with k.if_(lane < count):
         row, copy = lane // copies, lane % copies
         start, stop = k.load(tables.starts, row, 2)
-        with k.range(start, stop, carry=loop_zero(f)) as loop:
+        with k.range(start, stop, carry=f.loop_zero()) as loop:
             wire = _wire(k, tables, fixed, copies, copy, tables.others[loop.index])
             factor = f.load(vector, wire, linear=True)
             coefficient = f.load(tables.coefficients, tables.numbers[loop.index])
@@ -126,7 +125,7 @@ def add_by_wire(
     f, lane = prime_field(k, modulus), k.global_id()
     with k.if_(lane < count):
         start, stop = k.load(starts, lane, 2)
-        with k.range(start, stop, carry=loop_zero(f)) as loop:
+        with k.range(start, stop, carry=f.loop_zero()) as loop:
             loop.next(f.bounded(loop.carried + f.load(sums, places[loop.index], linear=True)))
         wire = wires[lane]
         f.store(out, wire, f.bounded(f.load(out, wire, linear=True) + loop.results))
@@ -179,7 +178,7 @@ def _column_sum(
     """Return the sum over a column's entries in a copy, in Montgomery form."""
     start, stop = k.load(tables.starts, line, 2)
     first_row = tables.first_rows[copy]
-    with k.range(start, stop, carry=loop_zero(f)) as loop:
+    with k.range(start, stop, carry=f.loop_zero()) as loop:
         row = first_row + tables.rows[tables.others[loop.index]]
         coefficient = f.load(tables.coefficients, tables.numbers[loop.index])
         factor = f.load(row_values, row, linear=True)

@@ -117,7 +117,7 @@ def multiply_pieces(
     piece = k.global_id()
     with k.if_(piece < pieces):
         bundle_start = table.bundles[piece // BUNDLE]
-        with k.range(0, table.lengths[piece], carry=loop_zero(f)) as loop:
+        with k.range(0, table.lengths[piece], carry=f.loop_zero()) as loop:
             entry = entry_place(k, piece, bundle_start, loop.index)
             factor = f.load(vector, table.indices[entry], linear=True)
             loop.next(f.bounded(loop.carried + f.load(table.values, entry) * factor))
@@ -148,7 +148,7 @@ def multiply_pieces_by_each(
     vector_index, piece = lane // width, lane % width
     with k.if_((piece < pieces) & (vector_index < vectors)):
         bundle_start, vector_start = table.bundles[piece // BUNDLE], vector_index * stride
-        with k.range(0, table.lengths[piece], carry=loop_zero(f)) as loop:
+        with k.range(0, table.lengths[piece], carry=f.loop_zero()) as loop:
             entry = entry_place(k, piece, bundle_start, loop.index)
             factor = f.load(vector, vector_start + table.indices[entry], linear=True)
             loop.next(f.bounded(loop.carried + f.load(table.values, entry) * factor))
@@ -180,7 +180,7 @@ def add_pieces(
     shared = k.shared(types.u64, k.workgroup_size * f.word_count)
     group, lane = k.workgroup_id(), k.local_id()
     with k.range(
-        bounds[group] + lane, bounds[group + 1], k.workgroup_size, carry=loop_zero(f)
+        bounds[group] + lane, bounds[group + 1], k.workgroup_size, carry=f.loop_zero
     ) as loop:
         loop.next(f.bounded(loop.carried + f.load(elements, loop.index, linear=True)))
     f.store(shared, lane, loop.results)
@@ -209,7 +209,9 @@ def add_pieces_of_each(
     shared = k.shared(types.u64, k.workgroup_size * f.word_count)
     group, lane = k.workgroup_id(), k.local_id()
     vector_index, row = group // rows, group % rows
-    with k.range(bounds[row] + lane, bounds[row + 1], k.workgroup_size, carry=loop_zero(f)) as loop:
+    with k.range(
+        bounds[row] + lane, bounds[row + 1], k.workgroup_size, carry=f.loop_zero()
+    ) as loop:
         index = interleaved_index(loop.index, vector_index, vectors, part)
         loop.next(f.bounded(loop.carried + f.load(elements, index, linear=True)))
     f.store(shared, lane, loop.results)
@@ -231,11 +233,6 @@ def _add_shared(k: Builder, f: PrimeField, shared: Value, lane: Value) -> None:
             pair_sum = f.load(shared, lane, linear=True) + f.load(shared, lane + half, linear=True)
             f.store(shared, lane, pair_sum)
         half //= 2
-
-
-def loop_zero(f: PrimeField) -> Any:
-    """Return zero with standard bounds, as a loop's initial value."""
-    return f.bounded(f.raw_constant(0, f.memory_exponent))
 
 
 @frozen
