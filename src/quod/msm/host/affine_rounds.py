@@ -36,6 +36,9 @@ ROW_UNIT = 2
 # Bytes of a workgroup's state: half of a small L2 cache; the points take the rest.
 _STATE_BYTES = 256 << 10
 
+# The sets between a prefetch of points and their use: the points of more sets leave the L1 cache.
+_SETS_AHEAD = 4
+
 # Kinds of additions; all but the first are special cases of equal, opposite or infinite points.
 _ADD, _DOUBLE, _TAKE_SECOND, _KEEP_FIRST, _CANCEL = range(5)
 
@@ -129,7 +132,7 @@ class _Accumulator:
         return _Chunk(self.starts[readable], length, exists, position)
 
     def fetch(self, first: Value, sets: Value, round_index: Value) -> None:
-        """Read the entry of every chunk for this round and prefetch its point.
+        """Read the entry of every chunk for this round.
 
         A chunk without such an entry gets NO_ENTRY.
         """
@@ -139,7 +142,6 @@ class _Accumulator:
             active = chunk.length > round_index
             entry = self.entries[chunk.start + k.select(active, round_index, 0)]
             self.current_entries[self.row_index(loop.index)] = k.select(active, entry, NO_ENTRY)
-            k.prefetch(self.points, self.decoded(entry)[0], self.group.point_words)
 
     def entry_of(self, row: Value) -> tuple[Value, Value, Value]:
         """Return (active, offset of the point in words, negated) of a row's entry in this round."""
@@ -170,6 +172,12 @@ class _Accumulator:
 
     def row_index(self, row: Value) -> Value:
         return row * self.k.workgroup_size + self.k.local_id()
+
+    def prefetch_y(self, set_index: Value) -> None:
+        """Prefetch the y coordinates of a set's points, which `forward` has not read."""
+        for row in self.chain_rows(set_index):
+            offset = self.entry_of(row)[1] + self.group.coordinate_words
+            self.k.prefetch(self.points, offset, self.group.coordinate_words)
 
     # --- the rounds
 
@@ -203,6 +211,8 @@ class _Accumulator:
         with k.range(0, sets, carry=start) as loop:
             prefix_products, suspicious = loop.carried
             rows = self.chain_rows(loop.index)
+            for row in self.chain_rows(k.minimum(loop.index + _SETS_AHEAD, sets - 1)):
+                k.prefetch(self.points, self.entry_of(row)[1], self.group.point_words)
             denominators = []
             for row in rows:
                 active, offset, _ = self.entry_of(row)
@@ -294,7 +304,9 @@ class _Accumulator:
         no_lane = k.constant(False, types.bool_)
         with k.range(0, sets, carry=(inverses, no_lane)) as loop:
             remaining_inverses, infinite = loop.carried
-            rows = self.chain_rows(sets - 1 - loop.index)
+            set_index = sets - 1 - loop.index
+            self.prefetch_y(k.maximum(set_index, 1) - 1)
+            rows = self.chain_rows(set_index)
             differences = [self.denominator.load(row) for row in rows]
             remaining = f.fit_many(remaining_inverses)
             prefixes = [self.prefix.load(row) for row in rows]
