@@ -38,8 +38,9 @@ python_environment() {
         echo "setup: Quod needs Python 3.11 or newer; set QUOD_PYTHON to one" >&2
         exit 1
     }
-    # An interrupted set-up leaves an environment without pip.
-    .venv/bin/python -m pip --version >/dev/null 2>&1 || "$python" -m venv .venv
+    # An interrupted set-up leaves an environment without pip. The `quod` script of an old pip
+    # imports `re`, which takes as long as the start of Python.
+    .venv/bin/python -m pip --version >/dev/null 2>&1 || "$python" -m venv --upgrade-deps .venv
     pip_install --editable "$1"
 }
 

@@ -7,8 +7,13 @@ docs/cli.md and tested.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+
+# Not the name of `typing`, whose import takes as long as the start of Python. A client of the
+# resident helper loads this module, so it does without `contextlib`, too.
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from types import TracebackType
 
 
 class QuodError(Exception):
@@ -48,15 +53,24 @@ class InputError(QuodError):
         super().__init__(": ".join([", ".join(location), message] if location else [message]))
 
 
-@contextmanager
-def naming_file(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Name the file in an InputError that names none: its content was checked after reading."""
-    try:
-        yield
-    except InputError as error:
-        if type(error) is not InputError or error.path is not None:
-            raise
-        raise InputError(str(error), path=path) from None
+class naming_file:
+    """A context that names the file in an InputError that names none.
+
+    Such an error is of a check of the file's content after it was read.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = path
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:  # fmt: skip
+        if type(error) is InputError and error.path is None:
+            raise InputError(str(error), path=self._path) from None
 
 
 class MismatchError(InputError):

@@ -13,8 +13,12 @@ A package lists its names once, as the re-exports that type checkers, linters an
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Collection
-from importlib import import_module
+
+# Not the name of `typing`, and no import at run time: each takes a millisecond of every command.
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection
 
 
 def lazy_names(
@@ -37,6 +41,8 @@ def lazy_names(
         return modules
 
     def get(name: str) -> object:
+        from importlib import import_module
+
         value: object
         if name in subpackages:
             value = import_module(f"{package}.{name}")

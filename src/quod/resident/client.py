@@ -11,12 +11,17 @@ import _signal  # type: ignore[import-not-found]
 import _socket
 import os
 import sys
-from collections.abc import Sequence
 
 from quod.resident import frames
 from quod.resident.frames import FrameError, FrameReader, Request
 from quod.resident.runtime_folder import connect, open_folder
 from quod.resident.surroundings import is_limited, surroundings
+
+# Not the name of `typing`, and no import at run time: each takes a millisecond of every command.
+TYPE_CHECKING = False
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 COMMANDS = (["groth16", "prove"], ["groth16", "verify"])
 """The commands that a helper runs."""
