@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -155,6 +157,23 @@ def test_proofs_are_those_of_the_key_in_memory(
 
 
 @pytest.mark.thorough
+def test_proofs_release_the_memory_of_their_witnesses(keys: Keys, gpu_device: AnyDevice) -> None:
+    """Witnesses of large circuits fill a GPU's memory before garbage is collected."""
+    key, _, traced = keys
+    gc.collect()
+    gc.disable()
+    try:
+        references = []
+        for _ in range(2):
+            (witness,) = traced.witnesses([inputs(traced)], device=gpu_device)
+            references.append(weakref.ref(witness))
+            key.prove(witness)
+            del witness
+        assert [reference() for reference in references] == [None, None]
+    finally:
+        gc.enable()
+
+
 def test_parameters_of_bellman_are_read_and_written(gpu_device: AnyDevice, tmp_path: Path) -> None:
     if gpu_device.kind == "webgpu":
         pytest.skip("keys of this size need a GPU whose kernels reach all memory")

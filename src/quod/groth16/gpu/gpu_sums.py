@@ -149,7 +149,9 @@ class GpuSums:
             raise
 
     def early(self) -> dict[str, Any]:
-        results = {name: task() for name, task in self._host_tasks.items()}
+        # The tasks refer to the proof and so to its witness, whose memory garbage must not keep.
+        tasks, self._host_tasks = self._host_tasks, {}
+        results = {name: task() for name, task in tasks.items()}
         self._early_done.result()
         return results | self._finish(self._slot.early)
 

@@ -139,7 +139,8 @@ class HostSums:
         }
         with self._key.computing(), self._context.computing():
             # In a new process these tasks load kernels, which would delay the first sums.
-            sums = self._context.run_tasks(tasks, _CONCURRENT_SUMS, later=self._host_tasks)
+            later, self._host_tasks = self._host_tasks, {}
+            sums = self._context.run_tasks(tasks, _CONCURRENT_SUMS, later=later)
         self._late = {name: sums.pop(name) for name in ("C", "H")}
         return sums
 
