@@ -94,22 +94,18 @@ class Prover:
     def _proofs(
         self, inputs: Iterable[CircuitInputs], timeline: Timeline | None
     ) -> Iterator[tuple[Proof, list[int]]]:
-        """Prove partitions: the witness of one is computed during the proof before it.
+        """Prove partitions: the witness of each is computed during the proof of the one before.
 
-        With a timeline they run one after the other, and with a key that fills a GPU's memory,
-        which has no room for two witnesses.
+        With a timeline nothing is computed during a proof.
         """
-        if timeline is None and isinstance(self.key, ProvingKey):
+        if timeline is None:
             yield from self.key.prove_many(self._witness(each) for each in inputs)
             return
-        timeline = or_null(timeline)
         for partition_inputs in inputs:
             with timeline.stage("circuit witness"):
                 witness = self._witness(partition_inputs)
             with timeline.stage("proof"):
                 result = self.key.prove(witness, timeline=timeline)
-            # The next witness needs its memory.
-            del witness
             yield result
 
     def _witness(self, inputs: CircuitInputs) -> Witness:

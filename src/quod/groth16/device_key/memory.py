@@ -19,8 +19,11 @@ from quod.ntt import NttPlan
 WITNESS_MSMS = {"B2": "B", "A": "A", "B1": "B", "C": "C"}
 """The scalar split of each MSM over the witness."""
 
-# Witnesses on the device: one is copied while another is proved.
+# Proofs in progress: the witness of one is copied while another is proved.
 WITNESSES = 2
+
+# Registers of the programs that compute witnesses (`quod.r1cs.executor`), with their tables.
+_PROGRAM_BYTES = 2 << 30
 
 # Inverse transforms and coset transforms have separate tables.
 _DIRECTIONS = 2
@@ -78,7 +81,9 @@ class KeyMemory:
             "matrices A and B": circuit.matrix_bytes,
             "A·w, B·w, C·w": 3 * domain * element,
             "tables of transforms": tables,
-            "witnesses": WITNESSES * circuit.wires * element,
+            # Each is copied from where it was computed.
+            "witnesses": 2 * WITNESSES * circuit.wires * element,
+            "programs of witnesses": min(_PROGRAM_BYTES, circuit.wires * element),
             "lists of ones and others": WITNESSES
             * sum(map(ScalarSplit.nbytes, base_counts.values())),
             "workspace of MSM H": workspace_bytes(device, self.quotient),
