@@ -236,7 +236,7 @@ def test_calls_that_do_not_depend_on_each_other_share_waves() -> None:
                 x = system.repeat(link, x)
 
     plan = r1cs.trace(function).program.schedule
-    assert [[len(run.copies) for run in wave] for wave in plan.waves] == [[5], [5], [5]]
+    assert [[len(run.copies) for run in wave.stages] for wave in plan.waves] == [[5], [5], [5]]
     assert isinstance(plan, schedule.Schedule)
 
 

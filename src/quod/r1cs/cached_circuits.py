@@ -23,7 +23,7 @@ from quod.frozen import fields_of
 from quod.r1cs.circuit import Circuit, trace
 from quod.r1cs.packed import pack, read_cached, unpack
 from quod.r1cs.repetition.parts import Part, Parts, Side
-from quod.r1cs.repetition.schedule import Schedule, Stage
+from quod.r1cs.repetition.schedule import BitCalls, Schedule, Stage
 from quod.r1cs.shape import Counts
 from quod.r1cs.system import ConstraintSystem
 from quod.r1cs.witness_program.cached import PROGRAM_ARRAYS, program_from, program_parts
@@ -74,6 +74,8 @@ def _serialise(circuit: Circuit) -> bytes:
         program, program_arrays = program_parts(stage.program, (), circuit.field)
         stages.append([stage.part, stage.wave, program])
         arrays += program_arrays
+    for calls in schedule.bit_calls:
+        arrays += [calls.arguments, calls.results, calls.waves]
     inputs = [
         [
             declaration.name,
@@ -87,6 +89,7 @@ def _serialise(circuit: Circuit) -> bytes:
     facts = {
         "counts": list(fields_of(circuit.counts).values()), "inputs": inputs,
         "parts": len(parts.parts), "stages": stages,
+        "bit_calls": [[calls.part, calls.function] for calls in schedule.bit_calls],
     }  # fmt: skip
     return pack(facts, arrays)
 
@@ -107,13 +110,17 @@ def _read(data: bytes, module: str, name: str, curve: str) -> Circuit:
         Stage(part, wave, program_from(program, list(islice(arrays, PROGRAM_ARRAYS)), (), field))
         for part, wave, program in facts["stages"]
     ]
+    bit_calls = [
+        BitCalls(part, function, next(arrays), next(arrays), next(arrays))
+        for part, function in facts["bit_calls"]
+    ]
     inputs = {
         name_of_input: Input(name_of_input, wires, bits=bits, single=single, public=public)
         for name_of_input, wires, bits, single, public in facts["inputs"]
     }
     schedule = Schedule(
         Parts(coefficients, tuple(parts), counts.public, counts.wires, counts.constraints),
-        tuple(stages), tuple(starts),
+        tuple(stages), tuple(starts), tuple(bit_calls),
     )  # fmt: skip
     return _CachedCircuit(
         lambda: _trace(module, name, curve).traced, curve, counts, inputs, schedule

@@ -13,14 +13,12 @@ from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.runtime.sentinel import UNWRITTEN, check_written, not_written, unwritten
 from quod.device.runtime.stream import RecordingStream
-from quod.field.array import Words, from_integers, integers_to_words, words_to_integers
+from quod.field.array import Words, integers_to_words, words_to_integers
 from quod.field.moduli import Modulus
 from quod.frozen import frozen
 from quod.r1cs.inputs import InputNumbers, input_words, with_input_index
 from quod.r1cs.kernels import (
-    Copies,
     Lanes,
-    ProgramTables,
     ReplayArrays,
     count_unwritten,
     hint_arguments,
@@ -28,8 +26,8 @@ from quod.r1cs.kernels import (
     store_outputs,
     store_values,
 )
-from quod.r1cs.repetition.parts import Part
-from quod.r1cs.repetition.schedule import Schedule, Stage, StageRun
+from quod.r1cs.repetition.schedule import BitCallRun, Schedule, StageRun
+from quod.r1cs.tables import ScheduleTables
 from quod.r1cs.witness_program.instructions import Call, Stretch
 from quod.r1cs.witness_program.replay import hinted
 
@@ -64,6 +62,14 @@ class _Replay:
         return self.run.stage.program.registers
 
 
+@frozen(eq=False)
+class _Batch:
+    """Bit functions, and replays with registers of at most `_MAX_BYTES`, that may run at once."""
+
+    bit_calls: list[BitCallRun]
+    replays: list[_Replay]
+
+
 class WitnessRunner:
     """The computation of witnesses by a schedule, on a device, by default the CPU."""
 
@@ -73,9 +79,7 @@ class WitnessRunner:
     ) -> None:  # fmt: skip
         self.schedule, self.input_wires, self.modulus = schedule, input_wires, modulus
         self._device_choice = device
-        self._program_tables: dict[Stage, tuple[ProgramTables, Any]] = {}
-        self._copies: dict[StageRun, Copies] = {}
-        self._copy_tables: dict[int, Any] = {}
+        self.tables = ScheduleTables(schedule, modulus)
 
     @property
     def device(self) -> AnyDevice:
@@ -150,24 +154,27 @@ class WitnessRunner:
 
     # --- plans
 
-    def batches(self, witnesses: int) -> list[list[_Replay]]:
-        """Return replays that may run concurrently, with registers of at most `_MAX_BYTES`.
+    def batches(self, witnesses: int) -> list[_Batch]:
+        """Return the batches in the order in which they are to run.
 
-        The batches are to run in this order. A replay that calls hints has its own batch.
+        A replay that calls hints has its own batch.
         """
         # On a CPU each launch uses all threads, so there is one at a time.
         max_bytes = 0 if in_host_memory(self.device) else self._max_bytes
-        batches: list[list[_Replay]] = []
+        batches: list[_Batch] = []
         for wave in self.schedule.waves:
             used = max_bytes + 1
-            for run in wave:
+            if wave.bit_calls:
+                batches.append(_Batch(wave.bit_calls, []))
+                used = 0
+            for run in wave.stages:
                 calls = run.stage.program.has_calls
                 for replay in self._replays(run, witnesses):
                     size = self.register_bytes(replay)
                     if used + size > max_bytes or calls:
-                        batches.append([])
+                        batches.append(_Batch([], []))
                         used = 0
-                    batches[-1].append(replay)
+                    batches[-1].replays.append(replay)
                     used = max_bytes + 1 if calls else used + size
         return batches
 
@@ -200,38 +207,17 @@ class WitnessRunner:
         for first in range(0, lanes, max_groups * width):
             yield _Replay(run, first, min(first + max_groups * width, lanes), width)
 
-    # --- tables in memory that the device reads
-
-    def tables_of(self, stage: Stage) -> tuple[ProgramTables, Any]:
-        """Return the tables of a stage's program, and its outputs."""
-        tables = self._program_tables.get(stage)
-        if tables is None:
-            program = stage.program
-            arrays = (
-                program.instructions, nonempty(program.terms),
-                nonempty(from_integers(self.modulus, program.coefficients)),
-            )  # fmt: skip
-            tables = self._program_tables[stage] = (
-                ProgramTables(*[readable(self.device, array) for array in arrays]),
-                readable(self.device, nonempty(program.outputs)),
-            )
-        return tables
-
-    def copies_of(self, run: StageRun) -> Copies:
-        """Return the table of the copies of a stage in a wave."""
-        copies = self._copies.get(run)
-        if copies is None:
-            table = self._copy_tables.get(run.stage.part)
-            if table is None:
-                part = self.schedule.part_of(run.stage)
-                table = self._copy_tables[run.stage.part] = readable(self.device, copy_table(part))
-            copies = self._copies[run] = Copies(readable(self.device, run.copies), table)
-        return copies
+    # --- lanes
 
     def lanes_of(self, replay: _Replay) -> Lanes:
         """Return the lanes of a replay."""
         fixed = self.schedule.part_of(replay.run.stage).table.shape[1]
         return Lanes(replay.first, replay.last, len(replay.run.copies), fixed, self.wires)
+
+    def call_lanes_of(self, run: BitCallRun, witnesses: int) -> Lanes:
+        """Return the lanes of calls of a bit function."""
+        copies, fixed = len(run.copies), self.schedule.part_of(run.calls).table.shape[1]
+        return Lanes(0, witnesses * copies, copies, fixed, self.wires)
 
 
 class _Computation:
@@ -250,7 +236,7 @@ class _Computation:
         sizes = [
             runner.state_bytes(replay) * len(replay.run.stage.program.stretches)
             for batch in self._batches
-            for replay in batch
+            for replay in batch.replays
         ]
         self._states = self._device.allocate(max(sum(sizes), 4), zero=False)
         # Of the stretches that were launched and not checked yet: the replay, the last instruction
@@ -264,11 +250,15 @@ class _Computation:
         self._fill(self._states)
         self._store_inputs()
         register_bytes = [
-            sum([runner.register_bytes(replay) for replay in batch]) for batch in self._batches
+            sum([runner.register_bytes(replay) for replay in batch.replays])
+            for batch in self._batches
         ]
         registers = device.allocate(max([4, *register_bytes]), zero=False)
         for batch in self._batches:
-            self._run_batch(batch, registers)
+            for calls in batch.bit_calls:
+                self._call_bit_function(calls)
+            if batch.replays:
+                self._replay_all(batch.replays, registers)
         self._finish()
         return self._divides
 
@@ -299,7 +289,24 @@ class _Computation:
             self._memory,
         )  # fmt: skip
 
-    def _run_batch(self, batch: Sequence[_Replay], registers: Buffer) -> None:
+    def _call_bit_function(self, run: BitCallRun) -> None:
+        """Compute the results of calls of a bit function."""
+        # Imported here, as most circuits have no bit function.
+        from quod.r1cs.bit_functions import call_bit_function
+
+        runner, device = self._runner, self._device
+        lanes = 1 if in_host_memory(device) else _GPU_WORKGROUP_SIZE
+        self._queue.launch(
+            device.compile(
+                call_bit_function, lanes=lanes, function=run.calls.function, modulus=self._modulus
+            ),
+            self._count * len(run.copies), runner.call_lanes_of(run, self._count),
+            runner.tables.copies(device, run), *runner.tables.of_calls(device, run.calls),
+            self._memory,
+        )  # fmt: skip
+
+    def _replay_all(self, batch: Sequence[_Replay], registers: Buffer) -> None:
+        """Run replays concurrently."""
         slices, offset = [], 0
         for replay in batch:
             size = self._runner.register_bytes(replay)
@@ -327,11 +334,11 @@ class _Computation:
         start = self._states_end
         self._states_end += runner.state_bytes(replay)
         states = self._states.slice(start, self._states_end)
-        tables, _ = runner.tables_of(replay.run.stage)
+        tables, _ = runner.tables.of_stage(device, replay.run.stage)
         self._queue.launch(
             device.compile(replay_program, lanes=replay.width, modulus=self._modulus),
             replay.groups, before.instructions, stretch.instructions, replay.registers,
-            runner.lanes_of(replay), tables, runner.copies_of(replay.run),
+            runner.lanes_of(replay), tables, runner.tables.copies(device, replay.run),
             ReplayArrays(self._memory, values, states),
         )  # fmt: skip
         self._unchecked.append((replay, stretch.instructions, start))
@@ -346,12 +353,12 @@ class _Computation:
             return
         # A CPU has no threads to spare for further workgroups.
         step = count if in_host_memory(device) else _GPU_STORES
-        _, outputs = runner.tables_of(replay.run.stage)
+        _, outputs = runner.tables.of_stage(device, replay.run.stage)
         self._queue.launch(
             device.compile(store_outputs, lanes=replay.width, modulus=self._modulus),
             replay.groups * -(-count // step), before.outputs, stretch.outputs, step,
-            replay.groups, replay.registers, runner.lanes_of(replay), runner.copies_of(replay.run),
-            outputs, values, self._memory,
+            replay.groups, replay.registers, runner.lanes_of(replay),
+            runner.tables.copies(device, replay.run), outputs, values, self._memory,
         )  # fmt: skip
 
     # --- hints
@@ -442,21 +449,6 @@ class _Queue:
         if self._recording is not None:
             recording, self._recording = self._recording, None
             recording.finish().run()
-
-
-def copy_table(part: Part) -> NDArray[np.uint32]:
-    """Return `Copies.tables` of a part."""
-    return np.concatenate([part.first_wire[:, None].astype(np.uint32), part.table], axis=1)
-
-
-def readable(device: AnyDevice, table: NDArray[np.uint32]) -> Any:
-    """Return a table in memory that kernels of the device can read."""
-    return table if in_host_memory(device) else device.upload(table)
-
-
-def nonempty(array: NDArray[np.uint32]) -> NDArray[np.uint32]:
-    """Return the array, or one entry of zeros if it is empty, as kernels need an entry."""
-    return array if len(array) else np.zeros((1, *array.shape[1:]), np.uint32)
 
 
 def _rounded(size: int, alignment: int) -> int:

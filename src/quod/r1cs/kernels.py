@@ -71,7 +71,7 @@ class ReplayArrays(Struct):
     states: Pointer[U32]
 
 
-class _Lane:
+class Lane:
     """The witness and the copy of a lane."""
 
     def __init__(self, k: Builder, lanes: Lanes, copies: Copies, lane: Value) -> None:
@@ -123,7 +123,7 @@ def replay_program(
     local_index, state = k.local_id(), k.global_id() * 2
     words = modulus.words // 2
     inverse = pow(modulus.montgomery_radix, -1, modulus.value)
-    lane = _Lane(k, lanes, copies, k.minimum(lanes.first + k.global_id(), lanes.last - 1))
+    lane = Lane(k, lanes, copies, k.minimum(lanes.first + k.global_id(), lanes.last - 1))
 
     def place(number: Value) -> Value:
         return (group * registers + number) * width + local_index
@@ -222,7 +222,7 @@ def store_outputs(
     chunk = k.workgroup_id() // groups
     group = k.workgroup_id() - chunk * groups
     position = lanes.first + group * width + local_index
-    lane = _Lane(k, lanes, copies, k.minimum(position, lanes.last - 1))
+    lane = Lane(k, lanes, copies, k.minimum(position, lanes.last - 1))
     start = first + chunk * step
     with k.range(start, k.minimum(start + step, last)) as loop:
         register_, column = (k.uniform(word) for word in k.load(outputs, loop.index * 2, 2))
@@ -332,7 +332,7 @@ def failing_rows(
         zero = k.constant(0, types.u32)
         with k.range(first + instance, last, step, carry=zero) as checks:
             row = checks.index // lanes.last
-            lane = _Lane(k, lanes, copies, checks.index - row * lanes.last)
+            lane = Lane(k, lanes, copies, checks.index - row * lanes.last)
             sums = []
             for matrix in range(3):
                 start, stop = k.load(tables.ends, matrix * rows + row, 2)

@@ -11,6 +11,7 @@ from typing import Any
 from quod.errors import InputError
 from quod.field.moduli import Modulus
 from quod.formats.curves import curve_named
+from quod.frozen import frozen
 from quod.r1cs.ranges import Ranges
 from quod.r1cs.signal import (
     ONE,
@@ -31,17 +32,36 @@ MAX_WIRES = 1 << 28
 Operand = Signal | int
 
 
+@frozen(eq=False)
+class BitCall:
+    """The bits of a block that computes a bit function (`quod.r1cs.repetition.bit_calls`).
+
+    function: the name of the bit function.
+    arguments: for each bit a wire of the block, and whether the bit is 1 minus the wire. The wire
+        of the constant 1 stands for constants.
+    results: the wire of each bit.
+    """
+
+    function: str
+    arguments: tuple[tuple[int, bool], ...]
+    results: tuple[int, ...]
+
+
 class Block:
     """A traced function.
 
     system: its constraints; wires 1 to `formal_wires` are the formal wires.
     result: what the function returned, with signals of `system`.
+    bit_call: the bits of a function that computes a bit function, else None.
     """
 
-    __slots__ = ("formal_wires", "result", "system")
+    __slots__ = ("bit_call", "formal_wires", "result", "system")
 
-    def __init__(self, system: TracedSystem, formal_wires: int, result: Any) -> None:
+    def __init__(
+        self, system: TracedSystem, formal_wires: int, result: Any, bit_call: BitCall | None = None
+    ) -> None:  # fmt: skip
         self.system, self.formal_wires, self.result = system, formal_wires, result
+        self.bit_call = bit_call
 
     @property
     def wires(self) -> int:

@@ -26,8 +26,8 @@ from quod.groth16.device_key.part_kernels import (
 )
 from quod.groth16.gpu.quotient import RecordedMatrix
 from quod.r1cs import Circuit
-from quod.r1cs.executor import nonempty
 from quod.r1cs.repetition.parts import Part, Parts, Side
+from quod.r1cs.tables import nonempty
 
 Indices = NDArray[np.int64]
 

@@ -14,9 +14,9 @@ from quod.device.protocol import AnyDevice
 from quod.device.runtime.sentinel import check_written, unwritten
 from quod.field.array import Words, from_integers, words_to_integers
 from quod.field.moduli import Modulus
-from quod.r1cs.executor import copy_table, nonempty, readable
 from quod.r1cs.kernels import Copies, Lanes, RowTables, failing_rows
 from quod.r1cs.repetition.parts import Part, Parts
+from quod.r1cs.tables import copy_table, nonempty, readable
 
 MAX_LISTED = 1 << 16
 """The largest number of failing rows of a witness that are listed."""

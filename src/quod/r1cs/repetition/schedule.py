@@ -3,6 +3,9 @@
 A witness is computed in waves. Each block's own steps run in its stages: a step runs in the wave of
 the copy in which all its operands are known, together with the steps of all copies that are in that
 wave. A call takes as many waves as its block has. Values between stages are in the witness alone.
+
+A call of a block with a bit function takes one wave, in which its results are computed. The stages
+of all such blocks run after the other waves, so all their copies run together.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ from numpy.typing import NDArray
 from quod.frozen import frozen
 from quod.r1cs.repetition.parts import Indices, Part, Parts, callers_first
 from quod.r1cs.signal import ONE
-from quod.r1cs.traced import Block, Placement, TracedSystem
+from quod.r1cs.traced import BitCall, Block, Placement, TracedSystem
 from quod.r1cs.witness_program.instructions import Program
 from quod.r1cs.witness_program.steps import Bit, Hint, InverseOrZero, Solve, Step, wires_of
 
@@ -50,31 +53,83 @@ class StageRun:
 
 
 @frozen(eq=False)
+class BitCalls:
+    """The calls of a block with a bit function.
+
+    part: the index of the block's part.
+    function: the name of the bit function.
+    arguments: for each bit twice its column, plus 1 if the bit is 1 minus the column's value.
+    results: the column of each bit.
+    waves: the wave of each copy.
+    """
+
+    part: int
+    function: str
+    arguments: NDArray[np.uint32]
+    results: NDArray[np.uint32]
+    waves: Indices
+
+    @classmethod
+    def of(cls, part: int, block: Block, call: BitCall, waves: Indices) -> BitCalls:
+        """Return the calls of a block; `call` has its bits."""
+        arguments = [2 * block.column(wire) + is_negated for wire, is_negated in call.arguments]
+        results = [block.column(wire) for wire in call.results]
+        return cls(
+            part, call.function, np.array(arguments, np.uint32), np.array(results, np.uint32), waves
+        )  # fmt: skip
+
+
+@frozen(eq=False)
+class BitCallRun:
+    """The calls of a bit function in a wave; `copies` are as in `StageRun`."""
+
+    calls: BitCalls
+    copies: NDArray[np.uint32]
+
+
+@frozen(eq=False)
+class Wave:
+    """Stages and bit functions that do not depend on each other."""
+
+    bit_calls: list[BitCallRun]
+    stages: list[StageRun]
+
+
+@frozen(eq=False)
 class Schedule:
     """The computation of a circuit's witness.
 
     parts: the circuit.
     stages: those of all blocks.
     starts: for each part, the first wave of each copy.
+    bit_calls: those of all blocks with bit functions.
     """
 
     parts: Parts
     stages: tuple[Stage, ...]
     starts: tuple[Indices, ...]
+    bit_calls: tuple[BitCalls, ...] = ()
 
     @cached_property
-    def waves(self) -> list[list[StageRun]]:
-        """The stages of each wave that has any, in order."""
-        waves: dict[int, list[StageRun]] = {}
+    def waves(self) -> list[Wave]:
+        """The waves in which anything runs, in order."""
+        waves: dict[int, Wave] = {}
+
+        def at(wave: int) -> Wave:
+            return waves.setdefault(wave, Wave([], []))
+
+        for calls in self.bit_calls:
+            for wave, copies in _by_value(calls.waves):
+                at(wave).bit_calls.append(BitCallRun(calls, copies))
         copies_of = [list(_by_value(starts)) for starts in self.starts]
         for stage in self.stages:
             for start, copies in copies_of[stage.part]:
-                waves.setdefault(start + stage.wave, []).append(StageRun(stage, copies))
+                at(start + stage.wave).stages.append(StageRun(stage, copies))
         return [waves[wave] for wave in sorted(waves)]
 
-    def part_of(self, stage: Stage) -> Part:
-        """Return the part of a stage."""
-        return self.parts.parts[stage.part]
+    def part_of(self, item: Stage | BitCalls) -> Part:
+        """Return the part of a stage or of calls."""
+        return self.parts.parts[item.part]
 
 
 def _by_value(array: Indices) -> Iterator[tuple[int, NDArray[np.uint32]]]:
@@ -110,7 +165,9 @@ class BlockSchedule:
         for placement in system.placements:
             self._add_steps(system.steps[first_step : placement.own_steps])
             first_step = placement.own_steps
-            self._add_placement(placement, waves_of[id(placement.block)])
+            self._add_placement(
+                placement, 1 if placement.block.bit_call else waves_of[id(placement.block)]
+            )  # fmt: skip
         self._add_steps(system.steps[first_step:])
 
     def _add_steps(self, steps: Sequence[Step]) -> None:
@@ -124,6 +181,7 @@ class BlockSchedule:
             self.waves = max(self.waves, wave + 1)
 
     def _add_placement(self, placement: Placement, waves: int) -> None:
+        """Add a call, which has its results after `waves` waves."""
         start = 0
         for wire in placement.arguments:
             start = max(start, self._known_during(wire) + (wire in self._step_wave))
@@ -175,13 +233,21 @@ def schedule_of(system: TracedSystem, parts: Parts, lower: Lower) -> Schedule:
         for wave, steps in enumerate(schedules[id(block)].steps)
         if steps
     ]
-    return Schedule(parts, tuple(stages), _starts(blocks, schedules))
+    starts, call_waves = _starts(blocks, schedules)
+    bit_calls = [
+        BitCalls.of(part, block, block.bit_call, call_waves[part])
+        for part, block in enumerate(blocks)
+        if block.bit_call is not None
+    ]
+    return Schedule(parts, tuple(stages), starts, tuple(bit_calls))
 
 
 def wave_count(system: TracedSystem) -> int:
     """Return the number of waves of a finished system."""
     blocks, schedules = _block_schedules(system)
-    return schedules[id(blocks[0])].waves
+    circuit, *called = blocks
+    last_waves = [schedules[id(block)].waves for block in called if block.bit_call is not None]
+    return schedules[id(circuit)].waves + max(last_waves, default=0)
 
 
 def _block_schedules(system: TracedSystem) -> tuple[list[Block], dict[int, BlockSchedule]]:
@@ -195,15 +261,23 @@ def _block_schedules(system: TracedSystem) -> tuple[list[Block], dict[int, Block
     return blocks, schedules
 
 
-def _starts(blocks: Sequence[Block], schedules: Mapping[int, BlockSchedule]) -> tuple[Indices, ...]:
-    """Return the first wave of each copy of each block, in the order of `Part.table`."""
-    starts: dict[int, list[Indices]] = {id(block): [] for block in blocks}
-    starts[id(blocks[0])].append(np.zeros(1, np.int64))
-    result = []
+def _starts(
+    blocks: Sequence[Block], schedules: Mapping[int, BlockSchedule]
+) -> tuple[tuple[Indices, ...], tuple[Indices, ...]]:
+    """Return the first wave of each copy of each block, in the order of `Part.table`.
+
+    Also returns the waves of the calls, which differ from these for blocks with bit functions.
+    """
+    last_wave = schedules[id(blocks[0])].waves
+    calls: dict[int, list[Indices]] = {id(block): [] for block in blocks}
+    calls[id(blocks[0])].append(np.zeros(1, np.int64))
+    starts, call_waves = [], []
     for block in blocks:
-        joined = np.concatenate(starts.pop(id(block)))
+        waves = np.concatenate(calls.pop(id(block)))
+        first = waves if block.bit_call is None else np.maximum(waves, last_wave)
         placement_starts = schedules[id(block)].starts
         for placement, start in zip(block.system.placements, placement_starts, strict=True):
-            starts[id(placement.block)].append(joined + start)
-        result.append(joined)
-    return tuple(result)
+            calls[id(placement.block)].append(first + start)
+        starts.append(first)
+        call_waves.append(waves)
+    return tuple(starts), tuple(call_waves)

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from quod.hash.sha2 import round_constants, start_words
 from quod.r1cs.gadgets.bellman.booleans import (
-    Boolean,
     boolean,
     choice,
     constants,
@@ -21,8 +20,10 @@ from quod.r1cs.gadgets.bellman.words import (
     exclusive_or_of_words,
     rotated,
     shifted,
+    word_signals,
 )
 from quod.r1cs.gadgets.signals import bit_signals
+from quod.r1cs.repetition.bit_calls import computes
 from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
 
@@ -46,12 +47,16 @@ def sha256(system: ConstraintSystem, message: Sequence[Operand]) -> list[Signal]
     state = [constant_word(number) for number in start_words()]
     for start in range(0, len(bits), _BLOCK):
         with system.namespace(f"block[{start // _BLOCK}]"):
-            state = system.repeat(_compress, state, bits[start : start + _BLOCK])
+            words = [
+                bits[at : at + WORD_BITS][::-1] for at in range(start, start + _BLOCK, WORD_BITS)
+            ]
+            state = system.repeat(_compress, state, words)
     return [scaled(system, bit, 1) for word in state for bit in reversed(word)]
 
 
-def _compress(system: ConstraintSystem, state: list[Word], block: list[Boolean]) -> list[Word]:
-    """Apply the compression function to a state of 8 words and a block of 512 bits.
+@computes("sha256_compression", word_signals)
+def _compress(system: ConstraintSystem, state: list[Word], block: list[Word]) -> list[Word]:
+    """Apply the compression function to a state of 8 words and a block of 16 words.
 
     The sums that give a and e of a round are taken at the start of the next round, e first.
     """
@@ -77,9 +82,9 @@ def _compress(system: ConstraintSystem, state: list[Word], block: list[Boolean])
     return sums
 
 
-def _schedule(system: ConstraintSystem, equalities: Equalities, block: list[Boolean]) -> list[Word]:
+def _schedule(system: ConstraintSystem, equalities: Equalities, block: list[Word]) -> list[Word]:
     """Return the 64 words of the message schedule of a block."""
-    words = [block[start : start + WORD_BITS][::-1] for start in range(0, _BLOCK, WORD_BITS)]
+    words = [*block]
     with system.namespace("schedule"):
         for index in range(16, 64):
             old, recent = words[index - 15], words[index - 2]

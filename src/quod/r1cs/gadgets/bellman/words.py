@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.r1cs.gadgets.bellman.booleans import Boolean, constants, exclusive_or, weighted
-from quod.r1cs.signal import hide_frames_of
+from quod.r1cs.gadgets.bellman.booleans import Boolean, constants, exclusive_or, scaled, weighted
+from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem
 
 hide_frames_of(__file__)
@@ -19,6 +19,11 @@ Word = list[Boolean]
 def constant_word(number: int) -> Word:
     """Return the lowest 32 bits of a number as constants."""
     return constants(number, WORD_BITS)
+
+
+def word_signals(system: ConstraintSystem, words: Sequence[Word]) -> list[Signal]:
+    """Return the bits of words as signals."""
+    return [scaled(system, bit, 1) for word in words for bit in word]
 
 
 def rotated(word: Word, count: int) -> Word:

@@ -1,0 +1,137 @@
+"""Functions of bits: results that a kernel computes ahead of the wires of their blocks."""
+
+from __future__ import annotations
+
+import hashlib
+import random
+
+import pytest
+
+from quod import r1cs
+from quod.device.emulated.device import EmulatedDevice
+from quod.field.array import words_to_integers
+from quod.r1cs import ConstraintSystem, bit_functions, witnesses
+from quod.r1cs.gadgets.bellman.booleans import Boolean, negated
+from quod.r1cs.gadgets.bellman.sha import sha256
+from quod.r1cs.gadgets.bellman.words import Equalities, constant_word, word_signals
+from quod.r1cs.repetition.bit_calls import computes
+from tests.support.thorough import one_and_others
+
+_BITS = 1000
+"""A message of two blocks and a part of a third."""
+
+
+@pytest.fixture(autouse=True)
+def _every_wave_pays(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(witnesses, "_MIN_WAVE_STEPS", 0)
+
+
+def _digest_of_bits(system: ConstraintSystem) -> None:
+    """Hash bits, of which some are constants and some negations."""
+    bits = system.private_bits("message", _BITS)
+    message = [1 - bit if index % 3 == 0 else bit for index, bit in enumerate(bits)]
+    message[5], message[600] = system.one, system.zero
+    for index, bit in enumerate(sha256(system, message)):
+        system.output(f"digest[{index}]", bit)
+
+
+def _digest(number: int) -> list[int]:
+    bits = [number >> index & 1 for index in range(_BITS)]
+    message = [1 - bit if index % 3 == 0 else bit for index, bit in enumerate(bits)]
+    message[5], message[600] = 1, 0
+    data = int("".join(map(str, message)), 2).to_bytes(_BITS // 8, "big")
+    return [int(bit) for bit in f"{int.from_bytes(hashlib.sha256(data).digest(), 'big'):0256b}"]
+
+
+def test_results_come_before_the_wires_of_all_blocks() -> None:
+    waves = r1cs.trace(_digest_of_bits, "bls12_381").program.schedule.waves
+    in_waves = [(len(wave.bit_calls), len(wave.stages)) for wave in waves]
+    # The outputs copy the last results. The blocks differ, as the first state is constant and the
+    # last block is padded.
+    assert in_waves == [(1, 0), (1, 0), (1, 0), (0, 1), (0, 3)]
+
+
+def test_witnesses_have_the_digests_of_hashlib() -> None:
+    circuit = r1cs.trace(_digest_of_bits, "bls12_381")
+    messages = [random.Random(seed).getrandbits(_BITS) for seed in range(3)]
+    for witness, message in zip(
+        circuit.witnesses([{"message": message} for message in messages]), messages, strict=True
+    ):
+        values = words_to_integers(circuit.field, witness.values)
+        assert values[1:257] == _digest(message)
+        assert values == circuit.values({"message": message})
+
+
+ADDITION = bit_functions.BitFunction(
+    "addition", 2, 1, lambda k: lambda words: [words[0] + words[1]]
+)
+
+
+@pytest.fixture
+def addition(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(bit_functions.BIT_FUNCTIONS, "addition", ADDITION)
+    monkeypatch.setattr(witnesses, "_MIN_COMPILED_STEPS", 10)
+
+
+@computes("addition", lambda system, word: word_signals(system, [word]))
+def _add(system: ConstraintSystem, x: list[Boolean], y: list[Boolean]) -> list[Boolean]:
+    equalities = Equalities(system)
+    total = equalities.total([x, y])
+    equalities.flush()
+    return total
+
+
+def _sums(system: ConstraintSystem) -> None:
+    """Add words one after the other, of which one is negated and one is constant."""
+    words = [system.private_bits(f"words[{index}]", 32) for index in range(4)]
+    total: list[Boolean] = [*words[0]]
+    for word in (words[1], [negated(bit) for bit in words[2]], constant_word(0xDEADBEEF), words[3]):
+        total = system.repeat(_add, total, [*word])
+    system.output("sum", system.pack(word_signals(system, [total])))
+
+
+def _inputs(numbers: list[int]) -> dict[str, int]:
+    return {f"words[{index}]": number for index, number in enumerate(numbers)}
+
+
+NUMBERS = [[1, 2, 3, 4], [0xFFFFFFFF, 1, 0, 0x80000000], [0xCAFE, 0xF00D, 0x12345678, 9]]
+
+
+def _sum(numbers: list[int]) -> int:
+    return (numbers[0] + numbers[1] + (~numbers[2]) + 0xDEADBEEF + numbers[3]) % (1 << 32)
+
+
+@pytest.mark.usefixtures("addition")
+@pytest.mark.parametrize("executor", [None, *one_and_others(["ir", "ptx", "wgsl"])])
+def test_sums_on_every_device(executor: str | None) -> None:
+    circuit = r1cs.trace(_sums, "bls12_381")
+    device = None if executor is None else EmulatedDevice(executor=executor)
+    computed = circuit.witnesses([_inputs(numbers) for numbers in NUMBERS], device=device)
+    for witness, numbers in zip(computed, NUMBERS, strict=True):
+        values = words_to_integers(circuit.field, witness.values)
+        assert values[1] == _sum(numbers)
+        assert values == circuit.values(_inputs(numbers))
+
+
+@pytest.mark.usefixtures("addition")
+def test_wrong_results_are_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
+    wrong = bit_functions.BitFunction("wrong", 2, 1, lambda k: lambda words: [words[0] ^ words[1]])
+    circuit = r1cs.trace(_sums, "bls12_381")
+    for calls in circuit.program.schedule.bit_calls:
+        monkeypatch.setitem(vars(calls), "function", "wrong")
+    monkeypatch.setitem(bit_functions.BIT_FUNCTIONS, "wrong", wrong)
+    with pytest.raises(r1cs.UnsatisfiedError):
+        circuit.witness(_inputs(NUMBERS[1]))
+
+
+@pytest.mark.usefixtures("addition")
+def test_bits_of_another_form_have_no_bit_function() -> None:
+    def circuit(system: ConstraintSystem) -> None:
+        x, y = (system.private_bits(name, 32) for name in "xy")
+        twice: list[Boolean] = [*x]
+        twice[3] = x[3] * 2
+        system.repeat(_add, twice, [*y])
+        system.repeat(_add, [*x], [*y][:-1])
+
+    traced = r1cs.trace(circuit, "bls12_381").traced
+    assert [placement.block.bit_call for placement in traced.placements] == [None, None]
