@@ -23,7 +23,7 @@ from quod.frozen import fields_of
 from quod.r1cs.circuit import Circuit, trace
 from quod.r1cs.packed import pack, read_cached, unpack
 from quod.r1cs.repetition.parts import Part, Parts, Side
-from quod.r1cs.repetition.schedule import BitCalls, Schedule, Stage
+from quod.r1cs.repetition.schedule import Schedule, ShortcutCalls, Stage
 from quod.r1cs.shape import Counts
 from quod.r1cs.system import ConstraintSystem
 from quod.r1cs.witness_program.cached import PROGRAM_ARRAYS, program_from, program_parts
@@ -74,7 +74,7 @@ def _serialise(circuit: Circuit) -> bytes:
         program, program_arrays = program_parts(stage.program, (), circuit.field)
         stages.append([stage.part, stage.wave, program])
         arrays += program_arrays
-    for calls in schedule.bit_calls:
+    for calls in schedule.shortcuts:
         arrays += [calls.arguments, calls.results, calls.waves]
     inputs = [
         [
@@ -89,7 +89,7 @@ def _serialise(circuit: Circuit) -> bytes:
     facts = {
         "counts": list(fields_of(circuit.counts).values()), "inputs": inputs,
         "parts": len(parts.parts), "stages": stages,
-        "bit_calls": [[calls.part, calls.function] for calls in schedule.bit_calls],
+        "shortcuts": [[calls.part, calls.name, calls.parameters] for calls in schedule.shortcuts],
     }  # fmt: skip
     return pack(facts, arrays)
 
@@ -110,9 +110,11 @@ def _read(data: bytes, module: str, name: str, curve: str) -> Circuit:
         Stage(part, wave, program_from(program, list(islice(arrays, PROGRAM_ARRAYS)), (), field))
         for part, wave, program in facts["stages"]
     ]
-    bit_calls = [
-        BitCalls(part, function, next(arrays), next(arrays), next(arrays))
-        for part, function in facts["bit_calls"]
+    shortcuts = [
+        ShortcutCalls(
+            part, name_of_shortcut, tuple(parameters), next(arrays), next(arrays), next(arrays)
+        )
+        for part, name_of_shortcut, parameters in facts["shortcuts"]
     ]
     inputs = {
         name_of_input: Input(name_of_input, wires, bits=bits, single=single, public=public)
@@ -120,7 +122,7 @@ def _read(data: bytes, module: str, name: str, curve: str) -> Circuit:
     }
     schedule = Schedule(
         Parts(coefficients, tuple(parts), counts.public, counts.wires, counts.constraints),
-        tuple(stages), tuple(starts), tuple(bit_calls),
+        tuple(stages), tuple(starts), tuple(shortcuts),
     )  # fmt: skip
     return _CachedCircuit(
         lambda: _trace(module, name, curve).traced, curve, counts, inputs, schedule

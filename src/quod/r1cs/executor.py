@@ -26,7 +26,7 @@ from quod.r1cs.kernels import (
     store_outputs,
     store_values,
 )
-from quod.r1cs.repetition.schedule import BitCallRun, Schedule, StageRun
+from quod.r1cs.repetition.schedule import Schedule, ShortcutRun, StageRun
 from quod.r1cs.tables import ScheduleTables
 from quod.r1cs.witness_program.instructions import Call, Stretch
 from quod.r1cs.witness_program.replay import hinted
@@ -64,9 +64,9 @@ class _Replay:
 
 @frozen(eq=False)
 class _Batch:
-    """Bit functions, and replays with registers of at most `_MAX_BYTES`, that may run at once."""
+    """Shortcuts, and replays with registers of at most `_MAX_BYTES`, that may run at once."""
 
-    bit_calls: list[BitCallRun]
+    shortcuts: list[ShortcutRun]
     replays: list[_Replay]
 
 
@@ -164,8 +164,8 @@ class WitnessRunner:
         batches: list[_Batch] = []
         for wave in self.schedule.waves:
             used = max_bytes + 1
-            if wave.bit_calls:
-                batches.append(_Batch(wave.bit_calls, []))
+            if wave.shortcuts:
+                batches.append(_Batch(wave.shortcuts, []))
                 used = 0
             for run in wave.stages:
                 calls = run.stage.program.has_calls
@@ -214,10 +214,10 @@ class WitnessRunner:
         fixed = self.schedule.part_of(replay.run.stage).table.shape[1]
         return Lanes(replay.first, replay.last, len(replay.run.copies), fixed, self.wires)
 
-    def call_lanes_of(self, run: BitCallRun, witnesses: int) -> Lanes:
-        """Return the lanes of calls of a bit function."""
-        copies, fixed = len(run.copies), self.schedule.part_of(run.calls).table.shape[1]
-        return Lanes(0, witnesses * copies, copies, fixed, self.wires)
+    def call_lanes_of(self, run: ShortcutRun, lanes: int) -> Lanes:
+        """Return the lanes of calls of a shortcut."""
+        fixed = self.schedule.part_of(run.calls).table.shape[1]
+        return Lanes(0, lanes, len(run.copies), fixed, self.wires)
 
 
 class _Computation:
@@ -255,8 +255,8 @@ class _Computation:
         ]
         registers = device.allocate(max([4, *register_bytes]), zero=False)
         for batch in self._batches:
-            for calls in batch.bit_calls:
-                self._call_bit_function(calls)
+            for run in batch.shortcuts:
+                self._call_shortcut(run)
             if batch.replays:
                 self._replay_all(batch.replays, registers)
         self._finish()
@@ -289,20 +289,17 @@ class _Computation:
             self._memory,
         )  # fmt: skip
 
-    def _call_bit_function(self, run: BitCallRun) -> None:
-        """Compute the results of calls of a bit function."""
-        # Imported here, as most circuits have no bit function.
-        from quod.r1cs.bit_functions import call_bit_function
+    def _call_shortcut(self, run: ShortcutRun) -> None:
+        """Compute the results of calls of a shortcut."""
+        # Imported here, as most circuits have no shortcut.
+        from quod.r1cs.shortcuts import kernel_of
 
         runner, device = self._runner, self._device
-        lanes = 1 if in_host_memory(device) else _GPU_WORKGROUP_SIZE
+        lanes = self._count * len(run.copies)
+        kernel, groups = kernel_of(device, run.calls, lanes, self._modulus)
         self._queue.launch(
-            device.compile(
-                call_bit_function, lanes=lanes, function=run.calls.function, modulus=self._modulus
-            ),
-            self._count * len(run.copies), runner.call_lanes_of(run, self._count),
-            runner.tables.copies(device, run), *runner.tables.of_calls(device, run.calls),
-            self._memory,
+            kernel, groups, runner.call_lanes_of(run, lanes), runner.tables.copies(device, run),
+            *runner.tables.of_calls(device, run.calls), self._memory,
         )  # fmt: skip
 
     def _replay_all(self, batch: Sequence[_Replay], registers: Buffer) -> None:

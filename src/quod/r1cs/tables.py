@@ -12,7 +12,7 @@ from quod.field.array import from_integers
 from quod.field.moduli import Modulus
 from quod.r1cs.kernels import Copies, ProgramTables
 from quod.r1cs.repetition.parts import Part
-from quod.r1cs.repetition.schedule import BitCallRun, BitCalls, Schedule, Stage, StageRun
+from quod.r1cs.repetition.schedule import Schedule, ShortcutCalls, ShortcutRun, Stage, StageRun
 
 
 class ScheduleTables:
@@ -21,8 +21,8 @@ class ScheduleTables:
     def __init__(self, schedule: Schedule, modulus: Modulus) -> None:
         self._schedule, self._modulus = schedule, modulus
         self._programs: dict[Stage, tuple[ProgramTables, Any]] = {}
-        self._bits: dict[BitCalls, tuple[Any, Any]] = {}
-        self._copies: dict[StageRun | BitCallRun, Copies] = {}
+        self._shortcuts: dict[ShortcutCalls, list[Any]] = {}
+        self._copies: dict[StageRun | ShortcutRun, Copies] = {}
         self._copy_tables: dict[int, Any] = {}
 
     def of_stage(self, device: AnyDevice, stage: Stage) -> tuple[ProgramTables, Any]:
@@ -40,16 +40,18 @@ class ScheduleTables:
             )
         return tables
 
-    def of_calls(self, device: AnyDevice, calls: BitCalls) -> tuple[Any, Any]:
-        """Return the tables of a bit function's arguments and results."""
-        tables = self._bits.get(calls)
+    def of_calls(self, device: AnyDevice, calls: ShortcutCalls) -> list[Any]:
+        """Return the tables of a shortcut's arguments and results, and its own."""
+        # Imported here, as most circuits have no shortcut.
+        from quod.r1cs.shortcuts import tables_of
+
+        tables = self._shortcuts.get(calls)
         if tables is None:
-            tables = self._bits[calls] = (
-                readable(device, calls.arguments), readable(device, calls.results)
-            )  # fmt: skip
+            arrays = (calls.arguments, calls.results, *tables_of(calls))
+            tables = self._shortcuts[calls] = [readable(device, array) for array in arrays]
         return tables
 
-    def copies(self, device: AnyDevice, run: StageRun | BitCallRun) -> Copies:
+    def copies(self, device: AnyDevice, run: StageRun | ShortcutRun) -> Copies:
         """Return the table of the copies that run in a wave."""
         copies = self._copies.get(run)
         if copies is None:
@@ -67,7 +69,7 @@ def copy_table(part: Part) -> NDArray[np.uint32]:
     return np.concatenate([part.first_wire[:, None].astype(np.uint32), part.table], axis=1)
 
 
-def readable(device: AnyDevice, table: NDArray[np.uint32]) -> Any:
+def readable(device: AnyDevice, table: NDArray[Any]) -> Any:
     """Return a table in memory that kernels of the device can read."""
     return table if in_host_memory(device) else device.upload(table)
 

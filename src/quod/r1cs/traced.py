@@ -33,16 +33,17 @@ Operand = Signal | int
 
 
 @frozen(eq=False)
-class BitCall:
-    """The bits of a block that computes a bit function (`quod.r1cs.repetition.bit_calls`).
+class Shortcut:
+    """A kernel that computes the results of a block; see `quod.r1cs.repetition.shortcuts`.
 
-    function: the name of the bit function.
-    arguments: for each bit a wire of the block, and whether the bit is 1 minus the wire. The wire
+    name, parameters: those of the kernel.
+    arguments: for each a wire of the block, and whether the argument is 1 minus the wire. The wire
         of the constant 1 stands for constants.
-    results: the wire of each bit.
+    results: the wire of each result.
     """
 
-    function: str
+    name: str
+    parameters: tuple[int, ...]
     arguments: tuple[tuple[int, bool], ...]
     results: tuple[int, ...]
 
@@ -52,16 +53,16 @@ class Block:
 
     system: its constraints; wires 1 to `formal_wires` are the formal wires.
     result: what the function returned, with signals of `system`.
-    bit_call: the bits of a function that computes a bit function, else None.
+    shortcut: the kernel that computes the results, if there is one.
     """
 
-    __slots__ = ("bit_call", "formal_wires", "result", "system")
+    __slots__ = ("formal_wires", "result", "shortcut", "system")
 
     def __init__(
-        self, system: TracedSystem, formal_wires: int, result: Any, bit_call: BitCall | None = None
+        self, system: TracedSystem, formal_wires: int, result: Any, shortcut: Shortcut | None = None
     ) -> None:  # fmt: skip
         self.system, self.formal_wires, self.result = system, formal_wires, result
-        self.bit_call = bit_call
+        self.shortcut = shortcut
 
     @property
     def wires(self) -> int:

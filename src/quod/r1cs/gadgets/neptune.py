@@ -8,13 +8,16 @@ but an S-box after a linear layer first copies its operand to a variable.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from quod.field.moduli import BLS12_381_FR
 from quod.hash.arguments import element
 from quod.hash.neptune import HALF_ROUNDS, NeptuneParameters, merkle_tag, neptune_parameters
 from quod.r1cs.gadgets.signals import check_field, signals
+from quod.r1cs.repetition.shortcuts import element_shortcut, with_shortcut
 from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
+from quod.r1cs.traced import Shortcut
 
 hide_frames_of(__file__)
 
@@ -39,6 +42,14 @@ def neptune_hash(
     return result
 
 
+def _shortcut(
+    system: ConstraintSystem, arguments: Sequence[Any], result: Signal
+) -> Shortcut | None:
+    operands, tag = arguments
+    return element_shortcut("neptune_hash", (len(operands), tag), operands, [result])
+
+
+@with_shortcut(_shortcut)
 def _permutation(system: ConstraintSystem, operands: Sequence[Signal], tag: int) -> Signal:
     """Apply the permutation to a tag and the inputs; return the second element of the state."""
     parameters = neptune_parameters(len(operands))

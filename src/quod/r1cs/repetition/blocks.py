@@ -14,7 +14,7 @@ from typing import Any
 
 from quod.errors import InputError
 from quod.r1cs.names import path_name
-from quod.r1cs.repetition.bit_calls import bit_call_of
+from quod.r1cs.repetition.shortcuts import shortcut_of
 from quod.r1cs.signal import ONE, Signal, hide_frames_of, merged_terms, signal_of
 from quod.r1cs.traced import Block, Placement, TracedSystem
 from quod.r1cs.witness_program.steps import Input
@@ -76,8 +76,8 @@ class _Arguments:
         inner = [self._inner(system, argument) for argument in arguments]
         result = called("a repeated function", function, system, *inner)
         system.finish()
-        bit_call = bit_call_of(system, function, inner, result)
-        return Block(system, len(self.wires), result, bit_call)
+        shortcut = shortcut_of(system, function, inner, result)
+        return Block(system, len(self.wires), result, shortcut)
 
     def _inner(self, system: TracedSystem, argument: Any) -> Any:
         """Return an argument with its signals replaced by those of the block's system."""

@@ -4,8 +4,8 @@ A witness is computed in waves. Each block's own steps run in its stages: a step
 the copy in which all its operands are known, together with the steps of all copies that are in that
 wave. A call takes as many waves as its block has. Values between stages are in the witness alone.
 
-A call of a block with a bit function takes one wave, in which its results are computed. The stages
-of all such blocks run after the other waves, so all their copies run together.
+A call of a block with a shortcut takes one wave, in which its results are computed. The stages of
+all such blocks run after the other waves, so all their copies run together.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from quod.frozen import frozen
 from quod.r1cs.repetition.parts import Indices, Part, Parts, callers_first
 from quod.r1cs.signal import ONE
-from quod.r1cs.traced import BitCall, Block, Placement, TracedSystem
+from quod.r1cs.traced import Block, Placement, Shortcut, TracedSystem
 from quod.r1cs.witness_program.instructions import Program
 from quod.r1cs.witness_program.steps import Bit, Hint, InverseOrZero, Solve, Step, wires_of
 
@@ -53,45 +53,47 @@ class StageRun:
 
 
 @frozen(eq=False)
-class BitCalls:
-    """The calls of a block with a bit function.
+class ShortcutCalls:
+    """The calls of a block with a shortcut.
 
     part: the index of the block's part.
-    function: the name of the bit function.
-    arguments: for each bit twice its column, plus 1 if the bit is 1 minus the column's value.
-    results: the column of each bit.
+    name, parameters: those of the shortcut.
+    arguments: for each twice its column, plus 1 if the argument is 1 minus the column's value.
+    results: the column of each result.
     waves: the wave of each copy.
     """
 
     part: int
-    function: str
+    name: str
+    parameters: tuple[int, ...]
     arguments: NDArray[np.uint32]
     results: NDArray[np.uint32]
     waves: Indices
 
     @classmethod
-    def of(cls, part: int, block: Block, call: BitCall, waves: Indices) -> BitCalls:
-        """Return the calls of a block; `call` has its bits."""
-        arguments = [2 * block.column(wire) + is_negated for wire, is_negated in call.arguments]
-        results = [block.column(wire) for wire in call.results]
+    def of(cls, part: int, block: Block, shortcut: Shortcut, waves: Indices) -> ShortcutCalls:
+        """Return the calls of a block with a shortcut."""
+        arguments = [2 * block.column(wire) + is_negated for wire, is_negated in shortcut.arguments]
+        results = [block.column(wire) for wire in shortcut.results]
         return cls(
-            part, call.function, np.array(arguments, np.uint32), np.array(results, np.uint32), waves
+            part, shortcut.name, shortcut.parameters, np.array(arguments, np.uint32),
+            np.array(results, np.uint32), waves,
         )  # fmt: skip
 
 
 @frozen(eq=False)
-class BitCallRun:
-    """The calls of a bit function in a wave; `copies` are as in `StageRun`."""
+class ShortcutRun:
+    """The calls of a shortcut in a wave; `copies` are as in `StageRun`."""
 
-    calls: BitCalls
+    calls: ShortcutCalls
     copies: NDArray[np.uint32]
 
 
 @frozen(eq=False)
 class Wave:
-    """Stages and bit functions that do not depend on each other."""
+    """Stages and shortcuts that do not depend on each other."""
 
-    bit_calls: list[BitCallRun]
+    shortcuts: list[ShortcutRun]
     stages: list[StageRun]
 
 
@@ -102,13 +104,13 @@ class Schedule:
     parts: the circuit.
     stages: those of all blocks.
     starts: for each part, the first wave of each copy.
-    bit_calls: those of all blocks with bit functions.
+    shortcuts: the calls of all blocks with shortcuts.
     """
 
     parts: Parts
     stages: tuple[Stage, ...]
     starts: tuple[Indices, ...]
-    bit_calls: tuple[BitCalls, ...] = ()
+    shortcuts: tuple[ShortcutCalls, ...] = ()
 
     @cached_property
     def waves(self) -> list[Wave]:
@@ -118,16 +120,16 @@ class Schedule:
         def at(wave: int) -> Wave:
             return waves.setdefault(wave, Wave([], []))
 
-        for calls in self.bit_calls:
+        for calls in self.shortcuts:
             for wave, copies in _by_value(calls.waves):
-                at(wave).bit_calls.append(BitCallRun(calls, copies))
+                at(wave).shortcuts.append(ShortcutRun(calls, copies))
         copies_of = [list(_by_value(starts)) for starts in self.starts]
         for stage in self.stages:
             for start, copies in copies_of[stage.part]:
                 at(start + stage.wave).stages.append(StageRun(stage, copies))
         return [waves[wave] for wave in sorted(waves)]
 
-    def part_of(self, item: Stage | BitCalls) -> Part:
+    def part_of(self, item: Stage | ShortcutCalls) -> Part:
         """Return the part of a stage or of calls."""
         return self.parts.parts[item.part]
 
@@ -166,7 +168,7 @@ class BlockSchedule:
             self._add_steps(system.steps[first_step : placement.own_steps])
             first_step = placement.own_steps
             self._add_placement(
-                placement, 1 if placement.block.bit_call else waves_of[id(placement.block)]
+                placement, 1 if placement.block.shortcut else waves_of[id(placement.block)]
             )  # fmt: skip
         self._add_steps(system.steps[first_step:])
 
@@ -234,19 +236,19 @@ def schedule_of(system: TracedSystem, parts: Parts, lower: Lower) -> Schedule:
         if steps
     ]
     starts, call_waves = _starts(blocks, schedules)
-    bit_calls = [
-        BitCalls.of(part, block, block.bit_call, call_waves[part])
+    shortcuts = [
+        ShortcutCalls.of(part, block, block.shortcut, call_waves[part])
         for part, block in enumerate(blocks)
-        if block.bit_call is not None
+        if block.shortcut is not None
     ]
-    return Schedule(parts, tuple(stages), starts, tuple(bit_calls))
+    return Schedule(parts, tuple(stages), starts, tuple(shortcuts))
 
 
 def wave_count(system: TracedSystem) -> int:
     """Return the number of waves of a finished system."""
     blocks, schedules = _block_schedules(system)
     circuit, *called = blocks
-    last_waves = [schedules[id(block)].waves for block in called if block.bit_call is not None]
+    last_waves = [schedules[id(block)].waves for block in called if block.shortcut is not None]
     return schedules[id(circuit)].waves + max(last_waves, default=0)
 
 
@@ -266,7 +268,7 @@ def _starts(
 ) -> tuple[tuple[Indices, ...], tuple[Indices, ...]]:
     """Return the first wave of each copy of each block, in the order of `Part.table`.
 
-    Also returns the waves of the calls, which differ from these for blocks with bit functions.
+    Also returns the waves of the calls, which differ from these for blocks with shortcuts.
     """
     last_wave = schedules[id(blocks[0])].waves
     calls: dict[int, list[Indices]] = {id(block): [] for block in blocks}
@@ -274,7 +276,7 @@ def _starts(
     starts, call_waves = [], []
     for block in blocks:
         waves = np.concatenate(calls.pop(id(block)))
-        first = waves if block.bit_call is None else np.maximum(waves, last_wave)
+        first = waves if block.shortcut is None else np.maximum(waves, last_wave)
         placement_starts = schedules[id(block)].starts
         for placement, start in zip(block.system.placements, placement_starts, strict=True):
             calls[id(placement.block)].append(first + start)

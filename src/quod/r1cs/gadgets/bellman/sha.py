@@ -23,9 +23,10 @@ from quod.r1cs.gadgets.bellman.words import (
     word_signals,
 )
 from quod.r1cs.gadgets.signals import bit_signals
-from quod.r1cs.repetition.bit_calls import computes
+from quod.r1cs.repetition.shortcuts import bit_shortcut, with_shortcut
 from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
+from quod.r1cs.traced import Shortcut
 
 hide_frames_of(__file__)
 
@@ -54,7 +55,16 @@ def sha256(system: ConstraintSystem, message: Sequence[Operand]) -> list[Signal]
     return [scaled(system, bit, 1) for word in state for bit in reversed(word)]
 
 
-@computes("sha256_compression", word_signals)
+def _shortcut(
+    system: ConstraintSystem, arguments: Sequence[list[Word]], result: list[Word]
+) -> Shortcut | None:
+    words = [word for argument in arguments for word in argument]
+    return bit_shortcut(
+        "sha256_compression", word_signals(system, words), word_signals(system, result)
+    )  # fmt: skip
+
+
+@with_shortcut(_shortcut)
 def _compress(system: ConstraintSystem, state: list[Word], block: list[Word]) -> list[Word]:
     """Apply the compression function to a state of 8 words and a block of 16 words.
 

@@ -1,22 +1,29 @@
-"""Functions of bits: results that a kernel computes ahead of the wires of their blocks."""
+"""Shortcuts: results that a kernel computes ahead of the wires of their blocks."""
 
 from __future__ import annotations
 
 import hashlib
 import random
+from collections.abc import Callable
+from typing import cast
 
 import pytest
 
 from quod import r1cs
 from quod.device.emulated.device import EmulatedDevice
 from quod.field.array import words_to_integers
-from quod.r1cs import ConstraintSystem, bit_functions, witnesses
+from quod.field.moduli import BLS12_381_FR
+from quod.hash import neptune_hash as host_neptune_hash
+from quod.r1cs import ConstraintSystem, shortcuts, witnesses
 from quod.r1cs.gadgets.bellman.booleans import Boolean, negated
 from quod.r1cs.gadgets.bellman.sha import sha256
 from quod.r1cs.gadgets.bellman.words import Equalities, constant_word, word_signals
-from quod.r1cs.repetition.bit_calls import computes
+from quod.r1cs.gadgets.neptune import neptune_hash
+from quod.r1cs.repetition import shortcuts as declared
+from quod.r1cs.repetition.shortcuts import bit_shortcut, with_shortcut
 from tests.support.thorough import one_and_others
 
+P = BLS12_381_FR.value
 _BITS = 1000
 """A message of two blocks and a part of a third."""
 
@@ -45,7 +52,7 @@ def _digest(number: int) -> list[int]:
 
 def test_results_come_before_the_wires_of_all_blocks() -> None:
     waves = r1cs.trace(_digest_of_bits, "bls12_381").program.schedule.waves
-    in_waves = [(len(wave.bit_calls), len(wave.stages)) for wave in waves]
+    in_waves = [(len(wave.shortcuts), len(wave.stages)) for wave in waves]
     # The outputs copy the last results. The blocks differ, as the first state is constant and the
     # last block is padded.
     assert in_waves == [(1, 0), (1, 0), (1, 0), (0, 1), (0, 3)]
@@ -62,18 +69,21 @@ def test_witnesses_have_the_digests_of_hashlib() -> None:
         assert values == circuit.values({"message": message})
 
 
-ADDITION = bit_functions.BitFunction(
-    "addition", 2, 1, lambda k: lambda words: [words[0] + words[1]]
-)
-
-
 @pytest.fixture
 def addition(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(bit_functions.BIT_FUNCTIONS, "addition", ADDITION)
+    """A bit function that adds two words."""
+    monkeypatch.setitem(declared.BIT_FUNCTIONS, "addition", (2, 1))
+    monkeypatch.setitem(
+        shortcuts.BIT_KERNELS, "addition", lambda k: lambda words: [words[0] + words[1]]
+    )
     monkeypatch.setattr(witnesses, "_MIN_COMPILED_STEPS", 10)
 
 
-@computes("addition", lambda system, word: word_signals(system, [word]))
+@with_shortcut(
+    lambda system, words, result: bit_shortcut(
+        "addition", word_signals(system, words), word_signals(system, [result])
+    )
+)
 def _add(system: ConstraintSystem, x: list[Boolean], y: list[Boolean]) -> list[Boolean]:
     equalities = Equalities(system)
     total = equalities.total([x, y])
@@ -113,19 +123,64 @@ def test_sums_on_every_device(executor: str | None) -> None:
         assert values == circuit.values(_inputs(numbers))
 
 
+def _path(arity: int) -> Callable[[ConstraintSystem], None]:
+    """Return a circuit that hashes up a path, with one call whose argument is no wire."""
+
+    def circuit(system: ConstraintSystem) -> None:
+        node = system.private("leaf")
+        for level in range(2):
+            siblings = system.private(f"siblings[{level}]", arity - 1)
+            node = neptune_hash(system, [*siblings[:level], node, *siblings[level:]])
+        system.output("root", neptune_hash(system, [node, node + 1], tag=5))
+
+    return circuit
+
+
+def _nodes(arity: int, seed: int) -> dict[str, int | list[int]]:
+    chance = random.Random(seed)
+    siblings = [[chance.randrange(P) for _ in range(arity - 1)] for _ in range(2)]
+    return {"leaf": seed, **{f"siblings[{level}]": row for level, row in enumerate(siblings)}}
+
+
+def _root(nodes: dict[str, int | list[int]]) -> int:
+    node = cast(int, nodes["leaf"])
+    for level in range(2):
+        siblings = cast(list[int], nodes[f"siblings[{level}]"])
+        node = host_neptune_hash([*siblings[:level], node, *siblings[level:]])
+    return host_neptune_hash([node, (node + 1) % P], tag=5)
+
+
+@pytest.mark.parametrize(
+    ("executor", "arity"), [(None, 8), *one_and_others([("ir", 2), ("ptx", 2), ("wgsl", 2)])]
+)
+def test_paths_on_every_device(executor: str | None, arity: int) -> None:
+    circuit = r1cs.trace(_path(arity), "bls12_381")
+    (calls,) = circuit.program.schedule.shortcuts
+    assert (calls.name, calls.parameters) == ("neptune_hash", (arity, 2**arity - 1))
+    device = None if executor is None else EmulatedDevice(executor=executor)
+    inputs = [_nodes(arity, seed) for seed in (0, P - 1)]
+    computed = circuit.witnesses(inputs, device=device)
+    for witness, nodes in zip(computed, inputs, strict=True):
+        values = words_to_integers(circuit.field, witness.values)
+        assert values[1] == _root(nodes)
+        assert values == circuit.values(nodes)
+
+
 @pytest.mark.usefixtures("addition")
 def test_wrong_results_are_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
-    wrong = bit_functions.BitFunction("wrong", 2, 1, lambda k: lambda words: [words[0] ^ words[1]])
     circuit = r1cs.trace(_sums, "bls12_381")
-    for calls in circuit.program.schedule.bit_calls:
-        monkeypatch.setitem(vars(calls), "function", "wrong")
-    monkeypatch.setitem(bit_functions.BIT_FUNCTIONS, "wrong", wrong)
+    for calls in circuit.program.schedule.shortcuts:
+        monkeypatch.setitem(vars(calls), "name", "wrong")
+    monkeypatch.setitem(declared.BIT_FUNCTIONS, "wrong", (2, 1))
+    monkeypatch.setitem(
+        shortcuts.BIT_KERNELS, "wrong", lambda k: lambda words: [words[0] ^ words[1]]
+    )
     with pytest.raises(r1cs.UnsatisfiedError):
         circuit.witness(_inputs(NUMBERS[1]))
 
 
 @pytest.mark.usefixtures("addition")
-def test_bits_of_another_form_have_no_bit_function() -> None:
+def test_bits_of_another_form_have_no_shortcut() -> None:
     def circuit(system: ConstraintSystem) -> None:
         x, y = (system.private_bits(name, 32) for name in "xy")
         twice: list[Boolean] = [*x]
@@ -134,4 +189,4 @@ def test_bits_of_another_form_have_no_bit_function() -> None:
         system.repeat(_add, [*x], [*y][:-1])
 
     traced = r1cs.trace(circuit, "bls12_381").traced
-    assert [placement.block.bit_call for placement in traced.placements] == [None, None]
+    assert [placement.block.shortcut for placement in traced.placements] == [None, None]
