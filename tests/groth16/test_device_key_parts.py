@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 
 from quod.device import open_device
+from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
-from quod.errors import InputError, MismatchError
+from quod.errors import DeviceError, InputError, MismatchError
 from quod.field.array import from_integers, integers_to_words, words_to_integers
 from quod.formats.bellman import EncodedParameters, point_bytes, write_bellman_parameters
 from quod.formats.output import write_atomically
@@ -20,7 +21,9 @@ from quod.groth16 import ProvingKey
 from quod.groth16.device_key.bases import KeyPoints
 from quod.groth16.device_key.bellman import open_bellman, parameters_content
 from quod.groth16.device_key.key import DeviceKey
+from quod.groth16.device_key.memory import KeyMemory
 from quod.groth16.device_key.parts import PartsCircuit
+from quod.groth16.device_key.streamed import StreamedKey
 from quod.groth16.device_key.sums import ResidentSums
 from quod.groth16.encodings.bellman_key import points_of
 from quod.groth16.setup import make_key
@@ -154,6 +157,39 @@ def test_proofs_are_those_of_the_key_in_memory(
     key, expected, traced = keys
     witness = traced.witness(inputs(traced))
     assert key.prove(witness, seed=9) == expected.prove(witness, seed=9)
+
+
+def test_as_much_of_a_key_stays_as_fits(gpu_device: AnyDevice) -> None:
+    on_device = PartsCircuit(circuit())
+    resident = KeyMemory(gpu_device, on_device)
+    smallest = KeyMemory(gpu_device, on_device, 0, 8)
+    assert smallest.nbytes < resident.nbytes
+
+    def fitting(budget: int) -> KeyMemory:
+        device = EmulatedDevice(memory_budget=budget)
+        return KeyMemory.fitting(device, on_device, 8)
+
+    assert fitting(resident.nbytes).staying is None
+    for spare in (0, 1000):
+        memory = fitting(smallest.nbytes + spare)
+        assert memory.staying == spare
+        assert memory.nbytes == memory.device.memory_budget
+    with pytest.raises(DeviceError, match=r"takes .*, blocks that stay 0 bytes, .*more memory"):
+        fitting(smallest.nbytes - 1)
+
+
+@pytest.mark.thorough
+def test_a_streamed_key_proves_witnesses_in_its_memory(keys: Keys, gpu_device: AnyDevice) -> None:
+    _, expected, traced = keys
+    on_device = PartsCircuit(traced, monomial=expected.zkey.monomial)
+    key = DeviceKey.make(on_device, gpu_device, SEED, share=0.95, block=8)
+    assert isinstance(key.resident, StreamedKey)
+    assert any(block.host is not None for block in key.resident.blocks)
+    for number in range(2):
+        values = inputs(traced) | {"p": [3, 4 + number]}
+        (witness,) = traced.witnesses([values], device=gpu_device)
+        assert key.prove(witness, seed=9) == expected.prove(traced.witness(values), seed=9)
+    key.close()
 
 
 @pytest.mark.thorough

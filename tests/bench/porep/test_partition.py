@@ -25,8 +25,8 @@ from quod.groth16 import ProvingKey
 from quod.groth16.device_key import bases, sums
 from quod.groth16.device_key.bases import base_bytes, group_of
 from quod.groth16.device_key.key import DeviceKey
-from quod.groth16.device_key.memory import KeyMemory
-from quod.groth16.device_key.streamed import RING, Mode, StreamedKey
+from quod.groth16.device_key.memory import RING, KeyMemory
+from quod.groth16.device_key.streamed import Mode, StreamedKey
 from quod.groth16.setup import make_key
 from quod.msm.fixed_base import FixedBase
 from tests.support.submissions import are_under_way

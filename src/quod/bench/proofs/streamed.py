@@ -39,7 +39,8 @@ def cases(
     from quod.bench.porep.witness import device_witness
     from quod.device import open_device
     from quod.groth16.device_key.key import DeviceKey
-    from quod.groth16.device_key.streamed import BLOCK, Mode
+    from quod.groth16.device_key.memory import BLOCK
+    from quod.groth16.device_key.streamed import Mode
 
     # Streams that share a hardware connection wait for one another's events.
     os.environ.setdefault("CUDA_DEVICE_MAX_CONNECTIONS", "32")

@@ -14,7 +14,7 @@ from quod.formats.bellman import bellman_key_content, bellman_parameters_content
 from quod.formats.output import Content, write_all_atomically
 from quod.groth16.device_key.bases import make_points
 from quod.groth16.device_key.bellman import parameters_content, verifying_points
-from quod.groth16.device_key.key import DeviceKey, device_for
+from quod.groth16.device_key.key import DeviceKey, memory_for
 from quod.groth16.encodings.bellman_key import points_of
 from quod.groth16.keys import ProvingKey
 from quod.groth16.setup import make_key
@@ -53,7 +53,7 @@ def make_parameters(
         contents = bellman_parameters_content(host_points), bellman_key_content(host_points)
     else:
         large = device_circuit(parameters, circuit)
-        points = make_points(device_for(large, on_device), large, seed, timeline)
+        points = make_points(memory_for(large, on_device).device, large, seed, timeline)
         contents = (
             parameters_content(on_device, large, points),
             bellman_key_content(verifying_points(points)),

@@ -35,7 +35,7 @@ from quod.formats.output import Content
 from quod.formats.source import Path
 from quod.groth16.device_key.bases import KeyPoints, counts
 from quod.groth16.device_key.circuit import DeviceCircuit
-from quod.groth16.device_key.key import DeviceKey, device_for
+from quod.groth16.device_key.key import DeviceKey, memory_for
 from quod.groth16.lagrange import scale_elements
 from quod.hash.sha2 import swapped
 from quod.kernel import U32, Builder, Pointer, kernel
@@ -124,9 +124,10 @@ def open_bellman(
 
     checked: whether every point is checked to be on the curve and in its subgroup.
     Raises MismatchError if counts show that the parameters are for another circuit, InputError with
-    the offset for a bad point, and the errors of `device_for`.
+    the offset for a bad point, and the errors of `memory_for`.
     """
-    timeline, target = or_null(timeline), device_for(circuit, device)
+    timeline, memory = or_null(timeline), memory_for(circuit, device)
+    target = memory.device
     if circuit.curve != BLS12_381.name or not circuit.monomial:
         raise InputError(f"parameters of bellman need a monomial key over {BLS12_381.name}")
     parameters = EncodedParameters.open(path)
@@ -144,7 +145,9 @@ def open_bellman(
             with timeline.stage(f"check {name}"):
                 _check_points(target, bases[name], place, reversed_bits=log2)
     key_points = _points(parameters, {MSM_OF_LIST[name]: base for name, base in bases.items()})
-    return DeviceKey(circuit, target, key_points, parameters.path, timeline)
+    # The key takes the bases: those that do not stay on the device are freed.
+    bases.clear()
+    return DeviceKey(memory, key_points, parameters.path, timeline)
 
 
 def _check_counts(parameters: EncodedParameters, circuit: DeviceCircuit) -> None:

@@ -20,8 +20,8 @@ from quod.groth16 import proof_stream as many
 from quod.groth16 import prover
 from quod.groth16.device_key.bases import KeyPoints, group_of, make_points
 from quod.groth16.device_key.circuit import DeviceCircuit
-from quod.groth16.device_key.memory import KeyMemory
-from quod.groth16.device_key.streamed import BLOCK, Mode, StreamedKey, room_for_blocks
+from quod.groth16.device_key.memory import BLOCK, KeyMemory
+from quod.groth16.device_key.streamed import Mode, StreamedKey
 from quod.groth16.device_key.sums import ResidentSums
 from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey
@@ -41,9 +41,13 @@ class _Source:
         """Do nothing: there is no file that could change."""
 
 
-def device_for(circuit: DeviceCircuit, device: DeviceChoice) -> AnyDevice:
-    """Return a device whose memory has room for a key and its proofs.
+def memory_for(
+    circuit: DeviceCircuit, device: DeviceChoice, *, share: float | None = None, block: int = BLOCK
+) -> KeyMemory:
+    """Return the memory of a key and its proofs on a device.
 
+    share: the share of the bases that stays on the device. Default: as much as fits.
+    block: bases in a block that is streamed.
     Raises InputError for a device that computes in host memory, and DeviceError with the parts if
     there is too little memory.
     """
@@ -52,26 +56,28 @@ def device_for(circuit: DeviceCircuit, device: DeviceChoice) -> AnyDevice:
         raise InputError(
             f"{target.name} computes in host memory: create the key with make_key instead"
         )
-    KeyMemory(target, circuit).check()
-    return target
+    if share is None:
+        return KeyMemory.fitting(target, circuit, block)
+    memory = KeyMemory.of_share(target, circuit, share, block)
+    memory.check()
+    return memory
 
 
 class DeviceKey:
     """A proving key in a device's memory, of a circuit that the device holds; see `ProvingKey`.
 
     pinned: witnesses are in page-locked memory (`device.pinned`); otherwise they are copied there.
-    share: the share of the bases' bytes that stays on the device; blocks of the others are streamed
-        as `mode` says (see `StreamedKey`).
+    mode: how blocks are streamed that do not stay on the device; see `StreamedKey`.
     """
 
     def __init__(
-        self, circuit: DeviceCircuit, device: AnyDevice, points: KeyPoints, path: str,
-        timeline: Timeline, *, pinned: bool = False, share: float | None = None,
-        mode: Mode = "deferred", block: int = BLOCK,
+        self, memory: KeyMemory, points: KeyPoints, path: str, timeline: Timeline, *,
+        pinned: bool = False, mode: Mode = "deferred",
     ) -> None:  # fmt: skip
         """Prepare proofs with points that are in the device's memory; `path` names the key."""
+        device, circuit = memory.device, memory.circuit
         self.device, self.circuit, self.curve = device, circuit, circuit.curve
-        self.memory = KeyMemory(device, circuit)
+        self.memory = memory
         self.zkey = _Source(path, circuit.public, circuit.fr)
         self.variables, self.public = circuit.wires, circuit.public
         self.groups = group_of(circuit, 1), group_of(circuit, 2)
@@ -87,14 +93,12 @@ class DeviceKey:
         )  # fmt: skip
         self.checks = Background("quod-check", 1)
         self.resident: ResidentKey
-        if share is None:
+        if memory.staying is None:
             self.resident = ResidentSums(
-                device, circuit, points.bases, self.memory, timeline, pinned=pinned
+                device, circuit, points.bases, memory, timeline, pinned=pinned
             )
         else:
-            self.resident = StreamedKey(
-                device, circuit, points.bases, timeline, share=share, mode=mode, block=block
-            )
+            self.resident = StreamedKey(device, circuit, points.bases, memory, timeline, mode=mode)
 
     @classmethod
     def make(
@@ -104,20 +108,18 @@ class DeviceKey:
     ) -> Self:  # fmt: skip
         """Make an INSECURE key: anyone who knows `seed` can forge proofs for it.
 
+        share, block: see `memory_for`. The device must first hold all bases.
         It equals the key that `quod.groth16.setup.make_key` makes of the circuit and seed, but
         never exists on the host. Raises DeviceError with the parts if the device has too little
         memory, InputError for a device that computes in host memory.
         """
-        timeline, target = or_null(timeline), device_for(circuit, device)
+        timeline, memory = or_null(timeline), memory_for(circuit, device, share=share, block=block)
         check_seed(seed)
-        if share is not None:
-            room_for_blocks(circuit, share, block)
         with timeline.stage("bases"):
-            points = make_points(target, circuit, seed, timeline)
+            points = make_points(memory.device, circuit, seed, timeline)
         return cls(
-            circuit, target, points, f"the test key of {circuit.path}", timeline,
-            pinned=pinned, share=share, mode=mode, block=block,
-        )  # fmt: skip
+            memory, points, f"the test key of {circuit.path}", timeline, pinned=pinned, mode=mode
+        )
 
     @property
     def insecure(self) -> bool:

@@ -1,8 +1,13 @@
-"""The memory of a key and its proofs on a device, part by part."""
+"""The memory of a key and its proofs on a device, part by part.
+
+If the bases of A, C and H do not fit beside the rest, they are cut into blocks. As many blocks stay
+on the device as fit; the others are streamed from the host's memory during each proof.
+"""
 
 from __future__ import annotations
 
 from functools import cached_property
+from typing import Self
 
 from quod.device.memory.budget import bytes_text
 from quod.device.protocol import AnyDevice
@@ -25,22 +30,80 @@ WITNESSES = 2
 # Registers of the programs that compute witnesses (`quod.r1cs.executor`), with their tables.
 _PROGRAM_BYTES = 2 << 30
 
+BLOCK = 1 << 23
+"""The number of bases in a block."""
+
+RING = 3
+"""The number of blocks being copied or in use."""
+
+CUT = ("H", "A", "C")
+"""The MSMs that are cut into blocks, the slowest first."""
+
 # Inverse transforms and coset transforms have separate tables.
 _DIRECTIONS = 2
 
 
 @frozen
 class KeyMemory:
-    """The memory of a key on a device, and its MSMs."""
+    """The memory of a key on a device, and its MSMs.
+
+    staying: bytes of blocks of bases that stay on the device; None if all bases stay.
+    block: bases in a block.
+    """
 
     device: AnyDevice
     circuit: DeviceCircuit
+    staying: int | None = None
+    block: int = BLOCK
+
+    @classmethod
+    def fitting(cls, device: AnyDevice, circuit: DeviceCircuit, block: int = BLOCK) -> Self:
+        """Return the memory of a key of which as much stays on the device as fits.
+
+        Raises DeviceError with the parts if not even a key of which only B stays fits.
+        """
+        resident = cls(device, circuit)
+        if resident.nbytes <= device.memory_budget:
+            return resident
+        streamed = cls(device, circuit, 0, block)
+        streamed.check()
+        return cls(device, circuit, device.memory_budget - streamed.nbytes, block)
+
+    @classmethod
+    def of_share(cls, device: AnyDevice, circuit: DeviceCircuit, share: float, block: int) -> Self:
+        """Return the memory of a key of whose bases a share stays, with B and the ring of buffers.
+
+        Raises DeviceError if the share has no room for B and the ring.
+        """
+        sizes = base_bytes(circuit)
+        memory = cls(device, circuit, 0, block)
+        total = sum(sizes.values())
+        staying = int(share * total) - sizes["B1"] - sizes["B2"] - memory.ring_bytes
+        if staying < 0:
+            raise DeviceError(
+                f"{share:.0%} of the {bytes_text(total)} of a key cannot hold the bases of B and "
+                f"{RING} blocks of {bytes_text(memory.block_bytes)}: keep a larger part on the "
+                "device, or use smaller blocks"
+            )
+        return cls(device, circuit, staying, block)
+
+    @property
+    def block_bytes(self) -> int:
+        """The bytes of a block."""
+        return self.block * 8 * group_of(self.circuit, 1).point_words
+
+    @property
+    def ring_bytes(self) -> int:
+        """The bytes of the buffers to which streamed blocks are copied."""
+        return RING * self.block_bytes
 
     @cached_property
     def quotient(self) -> GpuMsmPlan:
-        """The plan of the MSM over H."""
-        group = group_of(self.circuit, 1)
-        return plain_plan(self.device, group, counts(self.circuit)["H"][1])
+        """The plan of the MSM over H, or over a block of H."""
+        group, count = group_of(self.circuit, 1), counts(self.circuit)["H"][1]
+        return plain_plan(
+            self.device, group, count if self.staying is None else min(count, self.block)
+        )
 
     def sums(self, name: str, room: int) -> BinaryScalarMsm:
         """Return an MSM over the witness with a capacity of `room` scalars other than 0 and 1."""
@@ -58,10 +121,14 @@ class KeyMemory:
     def workspace(self) -> int:
         """The bytes of the workspace shared by the MSMs over the witness."""
         rooms = self.rooms
-        return max(
+        sizes = [
             self.sums(name, rooms[split_name]).workspace_bytes
             for name, split_name in WITNESS_MSMS.items()
-        )
+        ]
+        # The MSMs of a streamed key run one after the other, with one workspace.
+        if self.staying is not None:
+            sizes.append(workspace_bytes(self.device, self.quotient))
+        return max(sizes)
 
     @cached_property
     def parts(self) -> dict[str, int]:
@@ -76,17 +143,25 @@ class KeyMemory:
         base_counts = {
             split_name: counts(circuit)[name][1] for name, split_name in WITNESS_MSMS.items()
         }
+        sizes, proofs = base_bytes(circuit), WITNESSES if self.staying is None else 1
+        bases = {f"bases {name}": nbytes for name, nbytes in sizes.items()}
+        if self.staying is not None:
+            bases = {
+                "bases B1": sizes["B1"], "bases B2": sizes["B2"],
+                "blocks that stay": self.staying, "blocks that are streamed": self.ring_bytes,
+            }  # fmt: skip
         return {
-            **{f"bases {name}": nbytes for name, nbytes in base_bytes(circuit).items()},
+            **bases,
             "matrices A and B": circuit.matrix_bytes,
             "A·w, B·w, C·w": 3 * domain * element,
             "tables of transforms": tables,
             # Each is copied from where it was computed.
-            "witnesses": 2 * WITNESSES * circuit.wires * element,
+            "witnesses": 2 * proofs * circuit.wires * element,
             "programs of witnesses": min(_PROGRAM_BYTES, circuit.wires * element),
-            "lists of ones and others": WITNESSES
-            * sum(map(ScalarSplit.nbytes, base_counts.values())),
-            "workspace of MSM H": workspace_bytes(device, self.quotient),
+            "lists of ones and others": proofs * sum(map(ScalarSplit.nbytes, base_counts.values())),
+            "workspace of MSM H": (
+                workspace_bytes(device, self.quotient) if self.staying is None else 0
+            ),
             "workspace of the other MSMs": self.workspace,
         }
 
@@ -95,14 +170,29 @@ class KeyMemory:
         """The sum of the parts."""
         return sum(self.parts.values())
 
+    @property
+    def opening_bytes(self) -> int:
+        """The bytes while a streamed key is opened: all bases, and a copy of the largest cut."""
+        if self.staying is None:
+            return self.nbytes
+        sizes = base_bytes(self.circuit)
+        return sum(sizes.values()) + max(sizes[name] for name in CUT) + self.ring_bytes
+
     def check(self) -> None:
         """Raise DeviceError with the parts if they exceed the device's budget."""
         budget = self.device.memory_budget
+        if self.opening_bytes > budget and self.staying is not None:
+            raise DeviceError(
+                f"{self.circuit.path} takes {bytes_text(self.opening_bytes)} of {self.device.name} "
+                f"while its key is opened, and the budget is {bytes_text(budget)}; use a device "
+                "with more memory, or a smaller circuit"
+            )
         if self.nbytes > budget:
             parts_text = ", ".join(
                 f"{name} {bytes_text(size)}" for name, size in self.parts.items()
             )
             raise DeviceError(
                 f"{self.circuit.path} takes {bytes_text(self.nbytes)} of {self.device.name}, whose "
-                f"budget is {bytes_text(budget)}: {parts_text}; take a smaller domain"
+                f"budget is {bytes_text(budget)}: {parts_text}; use a device with more "
+                "memory, or a smaller circuit"
             )

@@ -1,12 +1,12 @@
-"""A partition whose key is streamed: blocks of bases pass through device memory.
+"""A proof whose key is streamed: blocks of bases pass through device memory.
 
     copies   | H0 | A0 | C0 | H1 | A1 | ...
     sums     B1, B2, quotient | H0 | A0 | C0 | H1 | ...
 
-The bases of A, C and H are cut into blocks with an MSM each. As many blocks stay on the device as a
-share of the key's bytes allows. The others are in page-locked memory and are copied to a ring of
-buffers. Blocks of H, which take longest to compute, alternate with those of A and C, so that
-computation hides the copies.
+The bases of A, C and H are cut into blocks with an MSM each (`quod.groth16.device_key.memory`). The
+blocks that do not stay on the device are in page-locked memory and are copied to a ring of buffers.
+Blocks of H, which take longest to compute, alternate with those of A and C, so that computation
+hides the copies.
 
 Copies and MSMs are separate recordings, ordered by events: a copy waits for the copy before it and
 for the MSM of the block whose buffer it reuses, an MSM for the copy of its bases. The `Mode`
@@ -22,7 +22,6 @@ from typing import Literal
 
 import numpy as np
 
-from quod.device.memory.budget import bytes_text
 from quod.device.memory.buffer import Array, Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.background import Background
@@ -31,12 +30,12 @@ from quod.device.runtime.future import Outcome
 from quod.device.runtime.recording import Recording
 from quod.device.runtime.stream import RecordingStream, SubmittedStream
 from quod.device.runtime.timeline import Timeline
-from quod.errors import DeviceError
 from quod.field.array import Words
 from quod.frozen import frozen
 from quod.groth16.context import ProofContext, Tasks
-from quod.groth16.device_key.bases import base_bytes, counts, group_of
+from quod.groth16.device_key.bases import counts, group_of
 from quod.groth16.device_key.circuit import DeviceCircuit
+from quod.groth16.device_key.memory import CUT, RING, KeyMemory
 from quod.groth16.device_key.points import SumOfMsms
 from quod.groth16.gpu.gpu_sums import GpuSums, end_after
 from quod.groth16.gpu.quotient import Quotient
@@ -58,15 +57,6 @@ Mode = Literal["synchronous", "pre-staged", "deferred"]
 ``deferred``        all is submitted at once, one event per copy; the host waits for the end
 ==================  ===========================================================================
 """
-
-BLOCK = 1 << 23
-"""The number of bases in a block."""
-
-RING = 3
-"""The number of blocks being copied or in use."""
-
-# The MSMs that are cut into blocks, the slowest first.
-_CUT = ("H", "A", "C")
 
 
 @frozen(eq=False)
@@ -106,45 +96,30 @@ class _Program:
     late: SumOfMsms
 
 
-def room_for_blocks(circuit: DeviceCircuit, share: float, block: int) -> int:
-    """Return the bytes of blocks that may stay, besides the bases of B and the ring.
-
-    Raises DeviceError if the share has no room for B and the ring.
-    """
-    sizes = base_bytes(circuit)
-    size = block * 8 * group_of(circuit, 1).point_words
-    remaining = int(share * sum(sizes.values())) - sizes["B1"] - sizes["B2"] - RING * size
-    if remaining < 0:
-        raise DeviceError(
-            f"{share:.0%} of the {bytes_text(sum(sizes.values()))} of a key cannot hold the bases "
-            f"of B and {RING} blocks of {bytes_text(size)}: keep a larger part on the device, or "
-            "use smaller blocks"
-        )
-    return remaining
-
-
 class StreamedKey:
     """A streamed key with the interface of `ResidentKey`, for one proof at a time.
 
-    bases: those of the whole key in device memory; blocks that do not stay move to the host.
-    share: the share of the bases' bytes that stays on the device.
-    Raises DeviceError if the share has no room for B and the ring.
+    bases: those of the whole key in device memory; the constructor takes them out of the mapping.
+    memory: the plan, with the bytes of blocks that stay.
     """
 
     # The attributes of `ResidentKey`: no memory beyond the key's, no batches, one proof at a time.
     peak_bytes = 0
-    witness_device: AnyDevice | None = None
     batches: SumBatches | None = None
     in_progress = 1
 
     def __init__(
         self, device: AnyDevice, circuit: DeviceCircuit, bases: dict[str, Buffer],
-        timeline: Timeline, *, share: float, mode: Mode, block: int = BLOCK,
+        memory: KeyMemory, timeline: Timeline, *, mode: Mode,
     ) -> None:  # fmt: skip
-        self.device, self.circuit, self.mode = device, circuit, mode
-        bytes_by_msm = base_bytes(circuit)
-        block_bytes = block * 8 * group_of(circuit, 1).point_words
-        remaining = room_for_blocks(circuit, share, block)
+        assert memory.staying is not None
+        self.device, self.circuit, self.memory, self.mode = device, circuit, memory, mode
+        self.witness_device: AnyDevice | None = device
+        self.ring = [device.allocate(memory.block_bytes, zero=False) for _ in range(RING)]
+        self.b_bases = {name: bases.pop(name) for name in ("B1", "B2")}
+        self.b_mask = self._mask("B1", self.b_bases["B1"])
+        with timeline.stage("blocks"):
+            self.blocks = self._cut(bases, memory.block, memory.staying)
         with timeline.stage("matrices"):
             self.quotient = Quotient(
                 device,
@@ -153,17 +128,14 @@ class StreamedKey:
                 circuit.matrix(device),
                 monomial=circuit.monomial,
             )
-        self.ring = [device.allocate(block_bytes, zero=False) for _ in range(RING)]
-        self.staying = {name: bases[name] for name in ("B1", "B2")}
-        self.b_mask = self._mask("B1", bases["B1"])
         self.indices = {
             "A": device.upload(circuit.wires_of_a), "B": device.upload(circuit.wires_of_b),
         }  # fmt: skip
-        with timeline.stage("blocks"):
-            self.blocks = list(self._cut(bases, block, remaining))
-        self.nbytes = sum(
-            kept.bases.nbytes for kept in self.blocks if kept.host is None
-        ) + bytes_by_msm["B1"] + bytes_by_msm["B2"] + RING * block_bytes  # fmt: skip
+        self.nbytes = (
+            sum(kept.bases.nbytes for kept in self.blocks if kept.host is None)
+            + sum(b_bases.nbytes for b_bases in self.b_bases.values())
+            + memory.ring_bytes
+        )
         self.runner = Background("quod-device-key", 1, linger=LINGER_SECONDS)
         self._slots = Slots(lambda: _Slot(self), 1)
 
@@ -171,47 +143,61 @@ class StreamedKey:
         words = group_of(self.circuit, counts(self.circuit)[name][0]).point_words
         return find_infinity_mask(self.device, bases.nbytes // (8 * words), words, bases)
 
-    def _cut(self, bases: dict[str, Buffer], block: int, remaining: int) -> Iterator[_Block]:
-        """Cut H, A and C into blocks in turn; keep each on the device or move it to the host.
+    def _cut(self, bases: dict[str, Buffer], block: int, staying: int) -> list[_Block]:
+        """Cut H, A and C into blocks; keep each on the device or move it to the host.
 
-        The last blocks stay, as the MSMs over B hide the copies of the first.
+        Returns the blocks of the three in turn. The last ones stay, as the MSMs over B hide the
+        copies of the first.
         """
-        point_bytes = 8 * group_of(self.circuit, 1).point_words
-        ranges = [
-            [
+        ranges = {
+            name: [
                 (name, start, min(start + block, counts(self.circuit)[name][1]))
                 for start in range(0, counts(self.circuit)[name][1], block)
             ]
-            for name in _CUT
-        ]
+            for name in CUT
+        }
         order = [
             block_range
-            for blocks in zip_longest(*ranges)
+            for blocks in zip_longest(*ranges.values())
             for block_range in blocks
             if block_range is not None
         ]
-        stays = set()
-        for name, start, stop in reversed(order):
+        point_bytes, stays = 8 * group_of(self.circuit, 1).point_words, set()
+        for block_range in reversed(order):
+            _, start, stop = block_range
             nbytes = (stop - start) * point_bytes
-            if nbytes <= remaining:
-                remaining -= nbytes
-                stays.add((name, start))
-        streamed_count = 0
-        for name, start, stop in order:
-            source = bases[name].slice(start * point_bytes, stop * point_bytes)
-            mask = None if name == "H" else self._mask(name, source)
-            if (name, start) in stays:
-                kept = self.device.allocate(source.nbytes, zero=False)
-                recording = self.device.stream("blocks").record()
-                recording.copy(source, kept)
-                recording.finish().run()
-                yield _Block(name, start, stop, kept, None, mask)
-                continue
-            host = self.device.pinned(source.nbytes)
-            self.device.download(source, host)
-            target = self.ring[streamed_count % RING].slice(0, source.nbytes)
-            streamed_count += 1
-            yield _Block(name, start, stop, target, host, mask)
+            if nbytes <= staying:
+                staying -= nbytes
+                stays.add(block_range)
+        streamed = [block_range for block_range in order if block_range not in stays]
+        targets = {
+            block_range: self.ring[index % RING] for index, block_range in enumerate(streamed)
+        }
+        cut_blocks = {}
+        # The bases of one MSM after the other, so that the device never holds a copy of all.
+        for name, block_ranges in ranges.items():
+            msm_bases = bases.pop(name)
+            for block_range in block_ranges:
+                _, start, stop = block_range
+                source = msm_bases.slice(start * point_bytes, stop * point_bytes)
+                cut_blocks[block_range] = self._block(block_range, source, targets.get(block_range))
+        return [cut_blocks[block_range] for block_range in order]
+
+    def _block(
+        self, block_range: tuple[str, int, int], source: Buffer, target: Buffer | None
+    ) -> _Block:
+        """Copy a block to memory of its own, or if it is streamed to `target`, to the host."""
+        device, (name, start, stop) = self.device, block_range
+        mask = None if name == "H" else self._mask(name, source)
+        if target is None:
+            kept = device.allocate(source.nbytes, zero=False)
+            recording = device.stream("blocks").record()
+            recording.copy(source, kept)
+            recording.finish().run()
+            return _Block(name, start, stop, kept, None, mask)
+        host = device.pinned(source.nbytes)
+        device.download(source, host)
+        return _Block(name, start, stop, target.slice(0, source.nbytes), host, mask)
 
     def prepare(self) -> None:
         """Do nothing: the slot exists."""
@@ -250,7 +236,9 @@ class _Slot:
         for (name, start), split in self._splits.items():
             split.record(recording, self._scalars(name, start, split.count))
         self._splitting = recording.finish().recording
-        self._programs: dict[tuple[int, ...], _Program] = {}
+        self._workspace = Workspace(device, key.memory.workspace)
+        # That of the last proof: the capacities of many blocks are rarely those of another one.
+        self._capacities: tuple[int, ...] = ()
         self._program: _Program | None = None
 
     def _scalars(self, name: str, start: int, count: int) -> Buffer:
@@ -272,7 +260,12 @@ class _Slot:
 
     def upload(self, witness: Words | Buffer, *, pinned: bool = False) -> None:
         """See `SumSlot`."""
-        self._device.upload(np.ascontiguousarray(witness), into=self._witness)
+        if isinstance(witness, Buffer):
+            recording = self._device.stream("upload").record()
+            recording.copy(witness, self._witness)
+            recording.finish().run()
+        else:
+            self._device.upload(np.ascontiguousarray(witness), into=self._witness)
 
     def run(self, early_done: Outcome[None], context: ProofContext) -> None:
         """See `SumSlot`."""
@@ -291,11 +284,11 @@ class _Slot:
                 split.reset_results()
             submit(self._splitting, "sums").wait()
             capacities = tuple(split.counts().room for split in self._splits.values())
-            if capacities not in self._programs:
-                self._programs[capacities] = self._record(
-                    dict(zip(self._splits, capacities, strict=True))
-                )
-            program = self._program = self._programs[capacities]
+            program = self._program
+            if program is None or capacities != self._capacities:
+                self._program = None
+                program = self._record(dict(zip(self._splits, capacities, strict=True)))
+                self._program, self._capacities = program, capacities
             program.early.reset_results()
             program.late.reset_results()
             unsubmitted = [step.copy for step in program.steps if step.copy is not None]
@@ -356,14 +349,17 @@ class _Slot:
             recorder.workspace_bytes for recorder in (*resident_msms.values(), *block_msms.values())
         ]
         workspace_sizes += [workspace_bytes(device, plan) for plan in plans.values()]
-        workspace = Workspace(device, max(workspace_sizes))
+        if max(workspace_sizes) > self._workspace.nbytes:
+            # The witness has more scalars other than 0 and 1 than the circuit's usual ones.
+            self._workspace = Workspace(device, max(workspace_sizes))
+        workspace = self._workspace
         msms: dict[str, list[RecordedMsm]] = {"A": [], "B1": [], "B2": [], "C": [], "H": []}
         chain = _Chain(device)
         with chain.step() as recording:
             for name, recorder in resident_msms.items():
                 with recording.part(f"MSM {name}"):
                     msms[name] += recorder.record(
-                        recording, self._splits["B", 0], self._witness, key.staying[name], workspace
+                        recording, self._splits["B", 0], self._witness, key.b_bases[name], workspace
                     )
         with chain.step() as recording:
             quotient_scalars = key.quotient.record(recording, self._witness)
