@@ -206,7 +206,7 @@ def test_invalid_witness_is_rejected(key: DeviceKey) -> None:
 
 def test_memory_error_names_the_sum() -> None:
     device = open_device("emulated", memory_budget=1 << 18)
-    with pytest.raises(DeviceError, match=r"takes .* of emulated.*bases A \d.*smaller domain"):
+    with pytest.raises(DeviceError, match=r"takes .* of emulated.*bases B1 \d.*smaller circuit"):
         DeviceKey.make(SMALL, device, SEED)
 
 

@@ -89,8 +89,9 @@ class KeyMemory:
 
     @property
     def block_bytes(self) -> int:
-        """The bytes of a block."""
-        return self.block * 8 * group_of(self.circuit, 1).point_words
+        """The bytes of the largest block."""
+        count = min(self.block, max(counts(self.circuit)[name][1] for name in CUT))
+        return count * 8 * group_of(self.circuit, 1).point_words
 
     @property
     def ring_bytes(self) -> int:
@@ -181,12 +182,6 @@ class KeyMemory:
     def check(self) -> None:
         """Raise DeviceError with the parts if they exceed the device's budget."""
         budget = self.device.memory_budget
-        if self.opening_bytes > budget and self.staying is not None:
-            raise DeviceError(
-                f"{self.circuit.path} takes {bytes_text(self.opening_bytes)} of {self.device.name} "
-                f"while its key is opened, and the budget is {bytes_text(budget)}; use a device "
-                "with more memory, or a smaller circuit"
-            )
         if self.nbytes > budget:
             parts_text = ", ".join(
                 f"{name} {bytes_text(size)}" for name, size in self.parts.items()
@@ -195,4 +190,10 @@ class KeyMemory:
                 f"{self.circuit.path} takes {bytes_text(self.nbytes)} of {self.device.name}, whose "
                 f"budget is {bytes_text(budget)}: {parts_text}; use a device with more "
                 "memory, or a smaller circuit"
+            )
+        if self.opening_bytes > budget and self.staying is not None:
+            raise DeviceError(
+                f"{self.circuit.path} takes {bytes_text(self.opening_bytes)} of {self.device.name} "
+                f"while its key is opened, and the budget is {bytes_text(budget)}; use a device "
+                "with more memory, or a smaller circuit"
             )
