@@ -85,10 +85,10 @@ class Prover:
         ]
         return exact_bytes("the proof", b"".join(proofs), statement.proof_bytes)
 
-    def prove_partition(self, statement: Statement, partition: int, inputs: CircuitInputs) -> bytes:
-        """Prove one partition of a statement: 192 bytes. See `prove`."""
+    def prove_partition(self, statement: Statement, partition: int, witness: Witness) -> bytes:
+        """Prove one partition of a statement, by its `witness`: 192 bytes. See `prove`."""
         self.check_parameters(statement)
-        proof, public = self.key.prove(self._witness(inputs))
+        proof, public = self.key.prove(witness)
         return _proof_bytes(statement, partition, proof, public)
 
     def _proofs(
@@ -99,16 +99,16 @@ class Prover:
         With a timeline nothing is computed during a proof.
         """
         if timeline is None:
-            yield from self.key.prove_many(self._witness(each) for each in inputs)
+            yield from self.key.prove_many(self.witness(each) for each in inputs)
             return
         for partition_inputs in inputs:
             with timeline.stage("circuit witness"):
-                witness = self._witness(partition_inputs)
+                witness = self.witness(partition_inputs)
             with timeline.stage("proof"):
                 result = self.key.prove(witness, timeline=timeline)
             yield result
 
-    def _witness(self, inputs: CircuitInputs) -> Witness:
+    def witness(self, inputs: CircuitInputs) -> Witness:
         """Compute the witness of a partition, in the memory of the key's device."""
         (witness,) = self.circuit.witnesses([inputs], device=self.key.device)
         return witness

@@ -1,7 +1,8 @@
 """The worker of Filecoin jobs: one device, which proves one partition at a time.
 
 It claims a partition only when it has finished the one before, so that a job of a higher priority
-waits for one partition at most.
+waits for one partition at most. During a proof it computes the witness of the partition that it
+will probably claim next.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from quod.filecoin.circuits.private_inputs import CircuitInputs
 from quod.filecoin.statements import Statement
 from quod.service.errors import LeaseLostError, NotFoundError
 from quod.service.filecoin.circuit_ids import parameters_of
+from quod.service.filecoin.next_witness import NextWitness
 from quod.service.filecoin.provers import Provers
 from quod.service.filecoin.requests import circuit_inputs, parse_request
 from quod.service.payload import read_body, read_header
@@ -67,6 +69,7 @@ class FilecoinWorker:
         self._provers: Provers | None = None
         self._work: Work | None = None
         self._parsed: OrderedDict[str, _Job] = OrderedDict()
+        self._next_witness = NextWitness()
         self._started, self._busy_seconds = time.time(), 0.0
         self._proofs = self._failures = self._restarts = 0
         self._problem = ""
@@ -159,6 +162,8 @@ class FilecoinWorker:
             self._serving, self._provers = False, None
             if heartbeat is not None:
                 heartbeat.close()
+            self._next_witness.close()
+            self._next_witness = NextWitness()
             provers.close()
 
     def _claim_and_prove(self, provers: Provers) -> None:
@@ -209,8 +214,13 @@ class FilecoinWorker:
             statement, inputs = self._job(work, provers.device)
         with self._stage(work, Stage.KEY, times, "srs_load_ms"):
             prover = provers.open(parameters, use=True)
+        with self._stage(work, Stage.WITNESS, times, "synthesis_ms"):
+            witness = self._next_witness.take(lease)
+            if witness is None:
+                witness = prover.witness(inputs[lease.partition])
         with self._stage(work, Stage.PROVE, times, "gpu_compute_ms"):
-            proof = prover.prove_partition(statement, lease.partition, inputs[lease.partition])
+            self._next_witness.begin(lease, prover, inputs)
+            proof = prover.prove_partition(statement, lease.partition, witness)
         return json.dumps({"proof": proof.hex(), **times}).encode()
 
     def _job(self, work: Work, device: AnyDevice) -> _Job:
@@ -238,12 +248,12 @@ class FilecoinWorker:
 
     @contextmanager
     def _stage(self, work: Work, stage: Stage, times: dict[str, int], name: str) -> Iterator[None]:
-        """Enter a stage; record it and its milliseconds under a name at its end."""
+        """Enter a stage; at its end record it, and add its milliseconds under a name."""
         work.enter(stage)
         begin = time.time()
         yield
         end = time.time()
-        times[name] = round(1000 * (end - begin))
+        times[name] = times.get(name, 0) + round(1000 * (end - begin))
         lease = work.lease
         self._record(
             StageRecord(self.name, lease.job, lease.partition, lease.key, stage, begin, end)
