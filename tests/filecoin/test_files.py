@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from quod.errors import InputError
+from quod.filecoin import node_arrays
 from quod.filecoin.files import (
     commit_to_bincode,
     commit_to_json,
@@ -226,13 +227,35 @@ def test_nodes_are_read_from_compact_lists_only() -> None:
         node.replace(",", ",,", 1), node[:-1] + ",]", node[:-1], '"[7,7]"', "[7", "[7,",
     ]  # fmt: skip
     for count, text in enumerate(texts):
-        arrays = NodeArrays(text.encode())
+        arrays = NodeArrays(text.encode(), 9)
         is_node = count < 2
         assert (arrays.text != text.encode()) == is_node
         if is_node:
             assert arrays.node(json.loads(arrays.text)) == bytes(lists[count])
-    arrays = NodeArrays(f'{{"a":[{node},{texts[1]}],"b":"x"}}'.encode())
+    arrays = NodeArrays(f'{{"a":[{node},{texts[1]}],"b":"x"}}'.encode(), 9)
     document = json.loads(arrays.text)
     assert [arrays.node(text) for text in document["a"]] == [bytes(row) for row in lists[:2]]
     assert arrays.node(document["b"]) is None
-    assert NodeArrays(b"").text == b""
+    assert NodeArrays(b"", 9).text == b""
+    assert NodeArrays(f"[{node},{node}]".encode(), 1).text == f"[{node},{node}]".encode()
+
+
+def test_short_lists_are_not_parsed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A text of short lists would take minutes."""
+
+    def refuse(rows: object) -> None:
+        raise AssertionError("must not be called")
+
+    monkeypatch.setattr(node_arrays, "_parsed", refuse)
+    for text in (b"[1" * 1000, b"[" + b"[1]," * 1000 + b"[1]]"):
+        assert NodeArrays(text, 2000).count == 0
+
+
+@pytest.mark.parametrize("item", [b'{"a":1}', b"[]", b"300"])
+def test_too_many_values(item: bytes) -> None:
+    """A file with more values than the largest output is refused before it takes gigabytes."""
+    text = b"[" + b",".join([item] * (1 << 20)) + b"]"
+    wrapper = {"SectorNum": 1, "Phase1Out": base64.b64encode(text).decode(), "SectorSize": 2048}
+    for data in (text, json.dumps(wrapper).encode()):
+        with pytest.raises(InputError, match="more values than the limit for an output of C1"):
+            parse_commit(data)

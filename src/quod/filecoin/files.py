@@ -48,14 +48,16 @@ from quod.filecoin.schema import (
     Variant,
     Wrapper,
 )
-from quod.filecoin.sectors import BASE_ARITY, SECTORS, WINNING_CHALLENGES, SectorShape
+from quod.filecoin.sectors import BASE_ARITY, NODE_BYTES, SECTORS, WINNING_CHALLENGES, SectorShape
 from quod.formats.source import Path, read_small
 from quod.formats.strict_json import JsonKind, json_type_of, parse_json
 from quod.frozen import frozen
 from quod.validation import instance, plain_bytes, whole_number
 
 _MAX_BYTES = 256 << 20
-_OUTPUT = JsonKind("an output of C1", _MAX_BYTES, max_values=1 << 26)
+# Outputs of 64 GiB have 330,000 nodes, and 490,000 values if a node counts as one.
+_MAX_NODES, _MAX_VALUES = 1 << 20, 1 << 20
+_OUTPUT = JsonKind("an output of C1", _MAX_BYTES, max_values=_MAX_VALUES)
 _TREES = ("Single", "Sub", "Top")
 _U32, _U64 = Unsigned(4), Unsigned(8)
 _SIZES = tuple(f"StackedDrg{SECTORS[size].name}V1" for size in REGISTERED_SIZES)
@@ -265,19 +267,22 @@ def _commit_of(document: object, position: Position) -> CommitOutput:
 
 def _json(data: bytes, name: str | None) -> tuple[Any, NodeArrays]:
     """Return a document and what resolves the references to nodes in it."""
-    arrays = NodeArrays(data)
+    arrays = NodeArrays(data, _MAX_NODES)
     try:
-        return _parsed_json(arrays.text, name), arrays
+        return _parsed_json(arrays.text, name, _OUTPUT), arrays
     except InputError:
+        if not arrays.count:
+            raise
         # The original text has the offset of the error.
-        _parsed_json(data, name)
+        most = _MAX_VALUES + NODE_BYTES * arrays.count
+        _parsed_json(data, name, JsonKind(_OUTPUT.what, _MAX_BYTES, max_values=most))
         raise
 
 
-def _parsed_json(data: bytes, name: str | None) -> Any:
+def _parsed_json(data: bytes, name: str | None, kind: JsonKind) -> Any:
     try:
         # `int` itself is called from C; a Python function takes ten times as long.
-        return parse_json(data, name or _OUTPUT.what, _OUTPUT, integer=int)
+        return parse_json(data, name or kind.what, kind, integer=int)
     except InputError:
         raise
     except ValueError as error:  # an integer of thousands of digits

@@ -21,19 +21,25 @@ _COMMA, _OPEN, _CLOSE, _ZERO = b",[]0"
 # A list has at most 32 * 3 digits, 31 commas and its end.
 _ROW = 4 * NODE_BYTES
 _ROWS = 1 << 9
+# A list has at least its start, 32 digits, 31 commas and its end.
+_SHORTEST = 2 * NODE_BYTES + 1
 
 
 class NodeArrays:
     """The lists of 32 bytes of a JSON text.
 
     text: the text with a reference, a string, in place of each list.
+    count: the number of lists.
     """
 
-    def __init__(self, data: bytes) -> None:
+    def __init__(self, data: bytes, most: int) -> None:
+        """Replace the lists of 32 bytes, unless more than `most` lists may be such."""
         # Random, so that no string of the document is a reference.
         self._prefix = secrets.token_hex(8) + ":"
         text = np.frombuffer(data, np.uint8)
-        starts = np.flatnonzero((text[:-1] == _OPEN) & _is_digit(text[1:])) + 1
+        starts = _starts(text)
+        if len(starts) > most:
+            starts = starts[:0]
         padded = np.concatenate([text, np.zeros(_ROW, np.uint8)])
         rows = np.lib.stride_tricks.sliding_window_view(padded, _ROW)
         nodes, begins, ends = [], [], []
@@ -43,7 +49,7 @@ class NodeArrays:
             nodes.append(values.tobytes())
             begins += (chunk[are_nodes] - 1).tolist()
             ends += (chunk[are_nodes] + lengths[are_nodes] + 1).tolist()
-        self._nodes = b"".join(nodes)
+        self._nodes, self.count = b"".join(nodes), len(begins)
         pieces: list[bytes] = []
         previous = 0
         for index, (begin, end) in enumerate(zip(begins, ends, strict=True)):
@@ -57,6 +63,12 @@ class NodeArrays:
             return None
         start = NODE_BYTES * int(reference[len(self._prefix) :])
         return self._nodes[start : start + NODE_BYTES]
+
+
+def _starts(text: Bytes) -> NDArray[Any]:
+    """Return the indices of the first digits of lists, without those that are too short."""
+    starts = np.flatnonzero((text[:-1] == _OPEN) & _is_digit(text[1:])) + 1
+    return starts[np.diff(starts, append=len(text) + 1) >= _SHORTEST]
 
 
 def _parsed(rows: Bytes) -> tuple[Bytes, NDArray[Any], Flags]:
