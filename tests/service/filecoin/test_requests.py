@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import threading
 
 import grpc
 import pytest
@@ -17,10 +18,13 @@ from quod.filecoin.files import (
 from quod.filecoin.parameters import ProofKind
 from quod.filecoin.registered_proofs import post_proof
 from quod.filecoin.sealing import sparse_post
+from quod.filecoin.statement_files import StatementFile
 from quod.service.errors import NotFoundError
 from quod.service.filecoin.circuit_ids import circuit_id, parameters_of
 from quod.service.filecoin.requests import check_devices, parse_body, parse_request, priority_of
 from quod.service.protocol import cuzk_pb2 as pb
+from quod.service.server import cuzk
+from quod.service.server.service import _READERS
 from tests.filecoin.sealed import SECTOR, commit_output, update_partition, updated
 from tests.service.filecoin.curio_client import POREP, SNAP, WINDOW, CurioClient, Fields, encoded
 from tests.service.filecoin.messages import window_request, winning_request
@@ -183,3 +187,34 @@ def test_hostile_calls(curio: CurioClient) -> None:
             curio.ask(name, request)
         assert caught.value.code() is code, (name, caught.value)
     assert curio.unfinished() == 0
+
+
+def test_large_requests_are_parsed_one_at_a_time(
+    curio: CurioClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Meanwhile a WinningPoSt is parsed."""
+    large, most, lock = [0], [0], threading.Lock()
+    leave = threading.Event()
+
+    def parse(request: pb.SubmitProofRequest) -> StatementFile:
+        if not request.vanilla_proof:
+            return parse_request(request)
+        with lock:
+            large[0] += 1
+            most[0] = max(most[0], large[0])
+        assert leave.wait(60)
+        with lock:
+            large[0] -= 1
+        raise InputError("is large")
+
+    monkeypatch.setattr(cuzk, "parse_request", parse)
+    request = seal_request() | {10: bytes(2 << 20)}
+    calls = [curio.call("SubmitProof", request) for _ in range(2 * _READERS)]
+    # The server lacks the parameters, which it reports once the request is parsed.
+    with pytest.raises(grpc.RpcError) as caught:
+        curio.ask("SubmitProof", REQUESTS["update"])
+    assert caught.value.code() is grpc.StatusCode.NOT_FOUND
+    leave.set()
+    for call in calls:
+        assert call.code() is grpc.StatusCode.INVALID_ARGUMENT
+    assert most == [1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections import Counter
@@ -15,7 +16,7 @@ from quod.filecoin.parameters.identifiers import ProofKind
 from quod.filecoin.statements import Statement
 from quod.service.errors import NotFoundError
 from quod.service.filecoin.circuit_ids import CIRCUITS, circuit_id, parameters_of
-from quod.service.filecoin.requests import check_devices, parse_body, priority_of
+from quod.service.filecoin.requests import check_devices, parse_request, priority_of
 from quod.service.keys import Tier
 from quod.service.payload import PayloadKind
 from quod.service.protocol import cuzk_pb2 as pb
@@ -25,6 +26,7 @@ from quod.service.server.clients import Client, Clients
 from quod.service.server.requests import CompleteRequest, ProofRequest
 from quod.service.server.rpc import AdmissionControl, Submitted, service_handlers
 from quod.service.server.service import JobWithResults, ProvingService
+from quod.service.server.submission import to_its_end
 
 _STATUSES: Final = {
     JobState.SUCCEEDED: pb.AwaitProofResponse.COMPLETED,
@@ -39,6 +41,9 @@ _KINDS: Final = {
     ProofKind.WINDOW: pb.WINDOW_POST_PARTITION,
     ProofKind.WINNING: pb.WINNING_POST,
 }
+
+_SMALL_BYTES: Final = 1 << 20
+"""The largest request that is parsed concurrently with others: that of a WinningPoSt fits."""
 
 _TIMES: Final = ("srs_load_ms", "synthesis_ms", "gpu_compute_ms")
 
@@ -59,6 +64,9 @@ class CuzkCalls:
 
     def __init__(self, service: ProvingService, folder: Path) -> None:
         self._service, self._folder = service, folder
+        # Held while a large request is parsed. Several at a time would take the memory and the
+        # threads that a WinningPoSt needs.
+        self._parsing = asyncio.Lock()
 
     async def submit_proof(
         self, client: Client, request: pb.SubmitProofRequest
@@ -170,15 +178,18 @@ class CuzkCalls:
         devices = [worker.device for worker in self._service.pool.status()]
 
         def parse() -> tuple[bytes, Statement]:
-            body = request.SerializeToString()
-            statement = parse_body(body).statement
+            statement = parse_request(request).statement
             check_devices(statement.parameters, devices)
             if not (self._folder / statement.parameters.file_name("params")).exists():
                 name = circuit_id(statement.parameters)
                 raise NotFoundError(f"the server has no parameters of {name}; add their file")
-            return body, statement
+            return request.SerializeToString(), statement
 
-        body, statement = await self._service.read(parse)
+        if request.ByteSize() <= _SMALL_BYTES:
+            body, statement = await self._service.read(parse)
+        else:
+            async with self._parsing:
+                body, statement = await to_its_end(self._service.read(parse))
         parameters, partitions = statement.parameters, statement.partitions
         bodies = (body, *[b""] * (partitions - 1))
         # The clients of this protocol do not name priorities of the queue, which may be above
