@@ -14,11 +14,12 @@ from quod.filecoin.checks import check_commit
 from quod.filecoin.files import commit_to_bincode, commit_to_json, read_commit
 from quod.filecoin.parameters import ParameterSet
 from quod.filecoin.seal_records import parse_seal_records
-from quod.filecoin.statement_files import read_statement
+from quod.filecoin.statement_files import post_to_json, read_statement
 from quod.filecoin.statements import SealStatement
 from tests.filecoin.made_parameters import POREP, WINDOW
 from tests.filecoin.sealed import MINER, SECTOR, commit_output
 from tests.filecoin.simulated import SimulatedKey
+from tests.filecoin.test_proving import statement_of, vanilla_proof
 from tests.filecoin.test_seal_records import record_document
 from tests.filecoin.test_statement_files import post_document, seal_document, update_document
 
@@ -78,6 +79,11 @@ def parameters_of(parameters: ParameterSet) -> str:
     return "key"
 
 
+def vanilla_document() -> str:
+    """A WindowPoSt with the vanilla proof of its sector."""
+    return post_to_json(statement_of(7), [vanilla_proof(7)])
+
+
 REFUSED: dict[str, tuple[Callable[[], list[Any]], int, str]] = {
     "another kind": (
         lambda: ["prove-winning-post", written("a", post_document()), "-o", "out"], 4,
@@ -125,6 +131,18 @@ REFUSED: dict[str, tuple[Callable[[], list[Any]], int, str]] = {
     ),
     "its own input": (
         lambda: ["prove-update", written("a", update_document()), "-o", "a"], 2, "given twice",
+    ),
+    "its own parameters": (
+        lambda: [
+            "prove-window-post", written("a", vanilla_document()), "-o", parameters_of(WINDOW),
+            "--params", "key",
+        ], 2, "given twice",
+    ),
+    "parameters of its own folder": (
+        lambda: [
+            "prove-window-post", written("a", vanilla_document()), "--params", ".",
+            "-o", Path(parameters_of(WINDOW)).rename(WINDOW.file_name("params")),
+        ], 2, "given twice",
     ),
     "no file": (lambda: ["prove", "none", "-o", "out"], 3, "none: does not exist"),
     "sector number": (

@@ -110,7 +110,7 @@ def _prove(
     device: str, *, timings: bool, quiet: bool,
 ) -> None:  # fmt: skip
     """Read a file of vanilla proofs, check them, prove, and write the proof."""
-    check_outputs([output], [path, *([params] if params is not None and params.is_file() else [])])
+    check_outputs([output], [path])
     from quod.cli.display.progress import followed_timeline
     from quod.errors import naming_file
     from quod.filecoin.checks.circuit_inputs import hashing_device
@@ -128,6 +128,7 @@ def _prove(
         # Opening a key takes long, so all other reasons to refuse come first.
         target = statement.parameters.check_device(device)
         key = parameter_file(statement.parameters, params, ("params",))
+        check_outputs([output], [path, key])
         check_public_count(statement.parameters, key)
         with timeline.stage("check vanilla proofs"), naming_file(path):
             inputs = inputs_of(file, hashing_device(statement.parameters.sector, target))
