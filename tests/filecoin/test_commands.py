@@ -132,6 +132,7 @@ REFUSED: dict[str, tuple[Callable[[], list[Any]], int, str]] = {
     "its own input": (
         lambda: ["prove-update", written("a", update_document()), "-o", "a"], 2, "given twice",
     ),
+    "a folder with a long name": (lambda: ["params", "--params", "a" * 5000], 3, "name too long"),
     "its own parameters": (
         lambda: [
             "prove-window-post", written("a", vanilla_document()), "-o", parameters_of(WINDOW),

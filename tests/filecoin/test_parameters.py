@@ -188,3 +188,38 @@ def test_keys_that_are_neither_the_network_s_nor_for_tests(
 def _multiple_of_generator() -> bytes:
     law = g2_group(BLS12_381)
     return encode_zcash_g2(law.multiply(5, law.generator), compressed=False)
+
+
+def test_a_file_that_is_replaced_after_its_digest(
+    window_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The key would not be the one that the digest identifies."""
+    origin_of = parameter_files.origin_of
+
+    def replaced(parameters: ParameterSet, file: Path, digest: str | None = None) -> object:
+        origin = origin_of(parameters, file, digest)
+        shutil.copy(file, tmp_path / "new")
+        (tmp_path / "new").replace(file)
+        return origin
+
+    for suffix in SUFFIXES:
+        shutil.copy(window_folder / WINDOW.file_name(suffix), tmp_path)
+    monkeypatch.setattr(parameter_files, "origin_of", replaced)
+    for read in (
+        lambda: read_verifying_key(WINDOW, tmp_path, allow_insecure=True),
+        lambda: read_verifying_key(WINDOW, tmp_path, allow_insecure=True, trusted=True),
+        lambda: Prover(WINDOW, tmp_path),
+    ):
+        with pytest.raises(InputError, match="has changed since it was opened"):
+            read()
+
+
+@pytest.mark.parametrize("name", ["none", "a" * 5000, "a/\0", "/dev/null/a"])
+def test_paths_that_cannot_be_read(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for read in (read_verifying_key, Prover):
+        with pytest.raises(InputError):
+            read(WINDOW, name)
+    if "\0" not in name:
+        monkeypatch.setenv("FIL_PROOFS_PARAMETER_CACHE", name)
+        with pytest.raises(InputError):
+            Prover(WINDOW)

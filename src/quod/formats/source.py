@@ -214,6 +214,27 @@ def read_small(
         return content.getvalue()
 
 
+def existing_size(path: Path) -> int | None:
+    """Return the size of a file, None if there is none; InputError if the system refuses."""
+    name = file_path(path)
+    try:
+        return os.stat(name).st_size
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+    except PermissionError as error:
+        raise InputError("permission denied; check the folder's permissions", path=name) from error
+    except OSError as error:
+        raise InputError(f"could not be read ({error.strerror})", path=name) from error
+    except ValueError as error:  # a NUL in the path
+        raise InputError(f"could not be read ({error})", path=name) from error
+
+
+def identity_of(path: Path) -> FileIdentity:
+    """Return the identity of a non-empty regular file; raises InputError."""
+    with opened_file(path) as (_, status):
+        return FileIdentity.of(os.fspath(path), status)
+
+
 def begins_as_text(path: Path) -> bool:
     """Return true if a file begins with 96 bytes of UTF-8, unlike binary keys and proofs.
 

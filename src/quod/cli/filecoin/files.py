@@ -106,11 +106,12 @@ def _check_parameters(sets: list[ParameterSet], folder: Path) -> None:
     )
     from quod.filecoin.parameters.identifiers import Suffix
     from quod.formats.bellman import BellmanVerifyingKey
+    from quod.formats.source import existing_size
 
     suffixes: tuple[Suffix, ...] = ("params", "vk")
     files = [
         (parameters, suffix, path) for parameters in sets for suffix in suffixes
-        if (path := folder / parameters.file_name(suffix)).exists()
+        if existing_size(path := folder / parameters.file_name(suffix)) is not None
     ]  # fmt: skip
     if not files:
         raise InputError(
@@ -137,7 +138,9 @@ def _check_parameters(sets: list[ParameterSet], folder: Path) -> None:
                     path=str(path),
                 )
             )
-        rows.append((parameters.name, suffix, f"{path.stat().st_size:,}", digest, origin.value))
+        rows.append(
+            (parameters.name, suffix, f"{existing_size(path) or 0:,}", digest, origin.value)
+        )
     if rows:
         show_table(("set", "file", "bytes", "digest", "origin"), rows, right=("bytes",))
     for other in errors[1:]:

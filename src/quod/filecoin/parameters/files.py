@@ -9,13 +9,21 @@ from pathlib import Path
 
 from quod.device.cache.cache import CompileCache, key_of
 from quod.device.discovery import DeviceChoice
+from quod.device.protocol import AnyDevice
 from quod.device.runtime.background import Background
 from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError, MismatchError
 from quod.filecoin.parameters.digests import DIGEST_BYTES, network_digests, network_set
 from quod.filecoin.parameters.identifiers import ParameterSet, ProofKind
 from quod.formats.bellman import BellmanVerifyingKey
-from quod.formats.source import FileIdentity, FileView, map_file, opened_file
+from quod.formats.source import (
+    FileIdentity,
+    FileView,
+    existing_size,
+    identity_of,
+    map_file,
+    opened_file,
+)
 from quod.frozen import fields_of
 from quod.groth16.device_key.bellman import open_bellman
 from quod.groth16.device_key.key import DeviceKey
@@ -49,12 +57,11 @@ def file_digest(path: AnyPath) -> str:
     return digest_of(map_file(path))
 
 
-def _remembered_digest(file: Path) -> str:
+def _remembered_digest(file: Path, identity: FileIdentity) -> str:
     """Return the digest of a file; that of an unchanged file is remembered in the user's cache.
 
     The cache is trusted anyway, as it has machine code.
     """
-    identity = FileIdentity.of(str(file), file.stat())
     cache = CompileCache()
     key = key_of("digest of parameters", *[str(value) for value in fields_of(identity).values()])
     remembered = cache.get(key)
@@ -89,10 +96,26 @@ def open_proving_key(
     instance("the parameters", parameters, ParameterSet, "give a kind and a sector")
     timeline, target = or_null(timeline), parameters.check_device(device)
     file = parameter_file(parameters, path, ("params",))
+    identity = identity_of(file)
+    key = _opened_key(parameters, circuit, file, identity, target, timeline, checked=checked)
+    try:
+        # The digest was that of this file.
+        identity.check()
+    except BaseException:
+        key.close()
+        raise
+    return key
+
+
+def _opened_key(
+    parameters: ParameterSet, circuit: Circuit, file: Path, identity: FileIdentity,
+    target: AnyDevice, timeline: Timeline, *, checked: bool,
+) -> ProvingKey | DeviceKey:  # fmt: skip
     is_checked = flag("checked", checked)
     if not parameters.uses_device_key(target):
         with timeline.stage("digest of parameters"):
-            is_checked &= not _is_of_network(parameters, file, _remembered_digest(file))
+            digest = _remembered_digest(file, identity)
+            is_checked &= not _is_of_network(parameters, file, digest)
         return ProvingKey.from_bellman(
             file, circuit, target, timeline, checked=is_checked, allow_insecure=True
         )
@@ -103,7 +126,7 @@ def open_proving_key(
     background = Background("quod-digest", 1)
     try:
         origin = background.begin(
-            lambda: _is_of_network(parameters, file, _remembered_digest(file))
+            lambda: _is_of_network(parameters, file, _remembered_digest(file, identity))
         )
         key = open_bellman(file, large, target, timeline, checked=False)
         try:
@@ -135,15 +158,18 @@ def read_verifying_key(
     path: a file, or a folder with upstream's file names; default: `default_folder`.
     trusted: whether to accept a key of another network, which nothing identifies.
     Raises InputError for a file that is neither the network's nor a test key, unless `trusted`,
-    MismatchError for a file of another set and for another number of public inputs,
-    InsecureKeyError for a test key unless `allow_insecure`.
+    MismatchError for a file of another set and for another number of public inputs, InputError for
+    a file that changes meanwhile, InsecureKeyError for a test key unless `allow_insecure`.
     """
     file = parameter_file(parameters, path, ("vk", "params"))
+    identity = identity_of(file)
     if flag("trusted", trusted):
         origin_of(parameters, file)
     else:
         _is_of_network(parameters, file, file_digest(file))
     key = read_bellman_key(file, device=device, allow_insecure=allow_insecure)
+    # The digest was that of this file.
+    identity.check()
     if key.public != parameters.public:
         raise MismatchError(
             f"has {key.public} public inputs; {parameters.name} needs {parameters.public}",
@@ -161,11 +187,11 @@ def parameter_file(
     """
     instance("the parameters", parameters, ParameterSet, "give a kind and a sector")
     folder = default_folder() if path is None else Path(file_path(path))
-    if not folder.is_dir() and path is not None:
+    if path is not None and not os.path.isdir(folder):
         return folder
     names = [f"{parameters.file_name('params').removesuffix('params')}{end}" for end in suffixes]
     for name in names:
-        if (folder / name).exists():
+        if existing_size(folder / name) is not None:
             return folder / name
     raise InputError(
         f"lacks the parameters of {parameters.name}: download them as lotus does, or make test "

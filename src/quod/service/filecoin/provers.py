@@ -15,6 +15,7 @@ from quod.errors import QuodError
 from quod.filecoin.parameters.files import AnyPath, parameter_file
 from quod.filecoin.parameters.identifiers import ParameterSet
 from quod.filecoin.proving import Prover
+from quod.formats.source import existing_size
 from quod.frozen import frozen
 from quod.service.errors import KeyInUseError
 from quod.service.filecoin.circuit_ids import circuit_id
@@ -68,7 +69,7 @@ class Provers:
         self._in_use = None
 
     def _opened(self, parameters: ParameterSet) -> _OpenProver:
-        size = parameter_file(parameters, self._folder, ("params",)).stat().st_size
+        size = existing_size(parameter_file(parameters, self._folder, ("params",))) or 0
         begin = time.monotonic()
         while True:
             try:

@@ -8,6 +8,7 @@ from time import perf_counter
 
 from quod.device.protocol import in_host_memory
 from quod.errors import QuodError
+from quod.formats.source import existing_size
 from quod.frozen import frozen
 from quod.service.keys import KeyRepository, ResidentKeys
 from quod.service.keys.loader import Groth16Loader
@@ -95,9 +96,10 @@ def _circuit_costs(config: Config, folder: Path) -> Iterator[KeyCost]:
         for name, parameters in CIRCUITS.items():
             path = folder / parameters.file_name("params")
             is_warm = parameters in warm_sets
-            if not (path.exists() or is_warm):
+            size = existing_size(path)
+            if size is None and not is_warm:
                 continue
-            seconds, problem, size = None, "", path.stat().st_size if path.exists() else 0
+            seconds, problem, size = None, "", size or 0
             try:
                 parameters.check_device(provers.device)
                 if is_warm:
