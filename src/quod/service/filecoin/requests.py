@@ -23,11 +23,12 @@ from quod.filecoin.statement_files import StatementFile
 from quod.filecoin.statements import PoStSector, PoStStatement, SealStatement, UpdateStatement
 from quod.service.protocol import cuzk_pb2 as pb
 
-_CIDS: Final = (
-    bytes.fromhex("0182e20381e80220"),  # fil-commitment-sealed, poseidon-bls12_381-a2-fc1
-    bytes.fromhex("0181e203922020"),  # fil-commitment-unsealed, sha2-256-trunc254-padded
-)
-"""The prefixes of the CIDs of commitments: version, codec, hash and length."""
+# fil-commitment-sealed, poseidon-bls12_381-a2-fc1.
+_SEALED: Final = bytes.fromhex("0182e20381e80220")
+# fil-commitment-unsealed, sha2-256-trunc254-padded.
+_UNSEALED: Final = bytes.fromhex("0181e203922020")
+_COMMITMENTS: Final = {"comm_r_old": _SEALED, "comm_d_new": _UNSEALED, "comm_r_new": _SEALED}
+"""The commitments of an update with the prefixes of their CIDs: version, codec, hash and length."""
 
 _POST_KINDS: Final = {
     pb.WINDOW_POST_PARTITION: PoStKind.WINDOW,
@@ -186,15 +187,17 @@ def _update(request: pb.SubmitProofRequest) -> StatementFile:
         for index, data in enumerate(request.vanilla_proofs)
     )
     old, data, new = (
-        _commitment(name, getattr(request, name))
-        for name in ("comm_r_old", "comm_d_new", "comm_r_new")
+        _commitment(name, getattr(request, name), prefix) for name, prefix in _COMMITMENTS.items()
     )
     return StatementFile(UpdateStatement(sector, old, data, new), vanilla_proofs=vanilla_proofs)
 
 
-def _commitment(name: str, value: bytes) -> bytes:
-    """Return the 32 bytes of a commitment, which Curio sends as a CID."""
+def _commitment(name: str, value: bytes, prefix: bytes) -> bytes:
+    """Return the 32 bytes of a commitment, which Curio sends as a CID with this prefix."""
     node = value[-NODE_BYTES:]
-    if len(node) != NODE_BYTES or value[:-NODE_BYTES] not in (b"", *_CIDS):
-        raise InputError(f"must be {NODE_BYTES} bytes or the CID of a commitment", section=name)
+    if len(node) != NODE_BYTES or value[:-NODE_BYTES] not in (b"", prefix):
+        kind = "sealed" if prefix == _SEALED else "unsealed"
+        raise InputError(
+            f"must be {NODE_BYTES} bytes or the CID of a commitment to {kind} data", section=name
+        )
     return node
