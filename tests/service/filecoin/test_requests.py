@@ -21,6 +21,7 @@ from quod.filecoin.sealing import sparse_post
 from quod.filecoin.statement_files import StatementFile
 from quod.service.errors import NotFoundError
 from quod.service.filecoin.circuit_ids import circuit_id, parameters_of
+from quod.service.filecoin.pool import FilecoinPool
 from quod.service.filecoin.requests import check_devices, parse_body, parse_request, priority_of
 from quod.service.protocol import cuzk_pb2 as pb
 from quod.service.server import cuzk
@@ -68,6 +69,10 @@ def test_commitments_as_cids() -> None:
     for wrong in (b"", request[30][:-1], b"\0" + request[31], bytes(33)):
         with pytest.raises(InputError, match="comm_r_new: must be 32 bytes or the CID"):
             parse_body(encoded(request | {31: wrong}))
+    # Those of another field.
+    for number, wrong in ((30, request[32]), (31, request[32]), (32, request[31])):
+        with pytest.raises(InputError, match="must be 32 bytes or the CID"):
+            parse_body(encoded(request | {number: wrong}))
 
 
 @pytest.mark.parametrize(
@@ -218,3 +223,14 @@ def test_large_requests_are_parsed_one_at_a_time(
     for call in calls:
         assert call.code() is grpc.StatusCode.INVALID_ARGUMENT
     assert most == [1]
+
+
+def test_loading_keys_delays_no_client(curio: CurioClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    leave = threading.Event()
+    monkeypatch.setattr(FilecoinPool, "preload", lambda *_: leave.wait(60))
+    calls = [curio.call("PreloadSRS", {1: "wpost-2k"}) for _ in range(2 * _READERS)]
+    assert curio.unfinished() == 0
+    assert not any(call.done() for call in calls)
+    leave.set()
+    for call in calls:
+        call.result()

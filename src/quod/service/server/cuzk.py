@@ -14,6 +14,7 @@ import grpc
 
 from quod.filecoin.parameters.identifiers import ProofKind
 from quod.filecoin.statements import Statement
+from quod.formats.source import existing_size
 from quod.service.errors import NotFoundError
 from quod.service.filecoin.circuit_ids import CIRCUITS, circuit_id, parameters_of
 from quod.service.filecoin.requests import check_devices, parse_request, priority_of
@@ -149,14 +150,14 @@ class CuzkCalls:
         name = circuit_id(parameters_of(request.circuit_id))
         loaded = name in self._loaded_bytes()
         begin = time.monotonic()
-        await self._service.read(lambda: self._service.pool.preload(name))
+        await self._service.change_keys(lambda: self._service.pool.preload(name))
         seconds = time.monotonic() - begin
         return pb.PreloadSrsResponse(already_loaded=loaded, load_time_ms=round(1000 * seconds))
 
     async def evict_srs(self, _client: Client, request: pb.EvictSrsRequest) -> pb.EvictSrsResponse:
         name = circuit_id(parameters_of(request.circuit_id))
         freed = self._loaded_bytes().get(name, 0)
-        await self._service.read(lambda: self._service.pool.evict(name))
+        await self._service.change_keys(lambda: self._service.pool.evict(name))
         return pb.EvictSrsResponse(was_loaded=freed > 0, freed_bytes=freed)
 
     def _loaded_bytes(self) -> Counter[str]:
@@ -180,7 +181,7 @@ class CuzkCalls:
         def parse() -> tuple[bytes, Statement]:
             statement = parse_request(request).statement
             check_devices(statement.parameters, devices)
-            if not (self._folder / statement.parameters.file_name("params")).exists():
+            if existing_size(self._folder / statement.parameters.file_name("params")) is None:
                 name = circuit_id(statement.parameters)
                 raise NotFoundError(f"the server has no parameters of {name}; add their file")
             return request.SerializeToString(), statement

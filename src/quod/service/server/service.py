@@ -44,6 +44,7 @@ Submit = Callable[[Callable[[Job], None]], Coroutine[Any, Any, Job]]
 """A function that submits a job; calls its argument as `begin_submit` calls `taken`."""
 
 _READERS = 8
+_KEY_THREADS = 4
 _NEWEST_JOBS = 200
 _CHECK_TIMEOUT_SECONDS = 5.0
 
@@ -78,6 +79,8 @@ class ProvingService:
         self.intake = Intake(limits)
         self._submitter = Submitter(queue, repository, limits)
         self._threads = ThreadPoolExecutor(_READERS, thread_name_prefix="quod-service")
+        # Loading a key can take minutes, in which clients need the other threads.
+        self._key_threads = ThreadPoolExecutor(_KEY_THREADS, thread_name_prefix="quod-keys")
         self.streams = Slots("streams", limits.streams)
         self.waits = Slots("calls that wait", limits.waits)
         self._read_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -248,7 +251,7 @@ class ProvingService:
         max_seconds = self.limits.wait_seconds
         timeout_seconds = max_seconds if timeout is None else min(timeout, max_seconds)
         identity = await self.read(lambda: self.repository.resolve(key))
-        await self.read(
+        await self.change_keys(
             lambda: self.pool.preload(
                 identity, worker=self._worker(worker), timeout=timeout_seconds
             )
@@ -263,7 +266,7 @@ class ProvingService:
             identity = key if key in loaded_keys else self.repository.resolve(key)
             self.pool.evict(identity, worker=self._worker(worker))
 
-        await self.read(evict)
+        await self.change_keys(evict)
 
     async def resume_key(self, client: Client, key: str) -> None:
         """Resume a suspended key, also one removed from the repository."""
@@ -362,11 +365,16 @@ class ProvingService:
         self.intake.close()
         self._submitter.close()
         self._threads.shutdown()
+        self._key_threads.shutdown()
 
     async def read(self, work: Callable[[], T]) -> T:
         """Run a blocking call in a thread; return its value."""
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, work)
+
+    async def change_keys(self, work: Callable[[], None]) -> None:
+        """Run a call that loads or evicts keys, which may take minutes, in a thread of its own."""
+        await asyncio.get_running_loop().run_in_executor(self._key_threads, work)
 
     async def _in_turn(self, client: Client, work: Callable[[], T]) -> T:
         """Run a long read in a thread, one per client at a time, so that others find threads."""
