@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from quod.service.server.config import Config
 
 _Texts = list[str] | None
+
+_SLOW_THREADS = ("quod-filecoin", "quod-keys", "quod-service")
+"""Names of threads that may still load a key, prove or drain after the server has ended."""
 
 
 def serve(
@@ -119,6 +123,11 @@ def _run(config: Config) -> None:
 
     if not asyncio.run(run(config, make_pool, show_addresses)):
         warn("unfinished jobs are queued again at the next start")
+    if any(thread.name.startswith(_SLOW_THREADS) for thread in threading.enumerate()):
+        # The queue is closed, and their end may be minutes away.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(0)
 
 
 def _add_keys(config: Config, key_arguments: list[str], allow_insecure: bool) -> None:

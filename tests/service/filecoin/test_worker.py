@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from quod.service.filecoin.provers import Provers
 from quod.service.filecoin.worker import FilecoinWorker
 from quod.service.payload import PayloadKind, payload_header
 from quod.service.queue import Job, JobQueue, JobState, Limits, Submission, open_queue
+from quod.service.queue.records import Outcome
 from quod.service.worker import WorkerSettings
 
 SECONDS = 120
@@ -166,3 +168,18 @@ def test_closing_releases_the_partition(
     worker.close()
     [lease] = queue.claim("other")
     assert (lease.job, lease.partition, lease.attempt) == (job, 0, 1)
+
+
+def test_closing_leaves_a_partition_that_takes_long(
+    queue: JobQueue, provers: FakeProvers, worker: FilecoinWorker
+) -> None:
+    """It is released at once, and counts as no attempt and as no death of the server."""
+    job = submit(queue, "porep-32g", 2, 1)
+    assert provers.entered.acquire(timeout=SECONDS)
+    begin = time.monotonic()
+    worker.close()
+    assert time.monotonic() - begin < 30
+    [lease] = queue.claim("other")
+    assert (lease.job, lease.partition, lease.attempt) == (job, 0, 1)
+    assert queue.attempts(job)[0].outcome is Outcome.RELEASED
+    provers.leave.release()

@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.large_stack_thread import LargeStackThread
-from quod.errors import QuodError, TryAgainError, VerificationError
+from quod.errors import QuodError, ServiceError, TryAgainError, VerificationError
 from quod.filecoin.circuits.private_inputs import CircuitInputs
 from quod.filecoin.statements import Statement
 from quod.service.errors import LeaseLostError, NotFoundError
@@ -39,6 +39,8 @@ from quod.service.worker.work import AbandonedError, Work
 
 _CLAIM_SECONDS = 0.25
 _RETRY_SECONDS = 1.0
+# A stage can take minutes, for which `close` does not wait.
+_CLOSE_SECONDS = 2.0
 
 # The job in progress, and one that a job of a higher priority has interrupted.
 _MAX_JOBS = 2
@@ -74,7 +76,7 @@ class FilecoinWorker:
         self._proofs = self._failures = self._restarts = 0
         self._problem = ""
         self._serving = self._draining = self._closing = self._claiming = False
-        self._thread = LargeStackThread(target=self._run, name=f"quod-filecoin {name}")
+        self._thread = LargeStackThread(target=self._run, name=f"quod-filecoin {name}", daemon=True)
 
     # --- the interface to the pool
 
@@ -115,14 +117,22 @@ class FilecoinWorker:
             )
 
     def close(self) -> None:
-        """Stop the worker after its partition, which is then released to the queue."""
+        """Stop the worker and release its partition to the queue.
+
+        The thread ends with the stage in progress; this waits for it for two seconds.
+        """
         with self._changed:
             self._closing, work = True, self._work
             self._changed.notify_all()
         if work is not None:
             work.abandon()
         if self._thread.ident is not None:
-            self._thread.join()
+            self._thread.join(_CLOSE_SECONDS)
+        if self._thread.is_alive() and work is not None:
+            # Otherwise the lease would be lost, as by a crash.
+            with suppress(ServiceError):
+                self._queue.release(work.lease)
+            _log.warning("the worker %s was left in the stage %s", self.name, work.stage.value)
 
     def _state(self) -> WorkerState:
         if not self._serving:

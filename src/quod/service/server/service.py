@@ -359,13 +359,14 @@ class ProvingService:
         self._draining = True
 
     async def close(self) -> None:
-        """Wait for background tasks and stop the threads."""
+        """Wait for background tasks and stop the threads, but those that load keys."""
         if self._background_tasks:
             await asyncio.wait(self._background_tasks)
         self.intake.close()
         self._submitter.close()
-        self._threads.shutdown()
-        self._key_threads.shutdown()
+        # A hurried server does not wait for the end of draining, and none for a key to be loaded.
+        self._threads.shutdown(wait=not self.hurried)
+        self._key_threads.shutdown(wait=False)
 
     async def read(self, work: Callable[[], T]) -> T:
         """Run a blocking call in a thread; return its value."""
