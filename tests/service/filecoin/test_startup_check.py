@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from quod.errors import InputError
 from quod.filecoin.parameters import ParameterSet, ProofKind
 from quod.filecoin.sectors import sector_shape
 from quod.service.errors import NotFoundError
@@ -38,3 +39,12 @@ def test_warm_circuits(tmp_path: Path) -> None:
     config = Config.model_validate(fields | {"workers": {"warm": ["membership"]}})
     with pytest.raises(NotFoundError, match="there is no circuit of this name"):
         list(check(config))
+
+
+@pytest.mark.parametrize("name", ["", "none", "file"])
+def test_a_folder_without_parameters(name: str, tmp_path: Path) -> None:
+    """Nothing to check must not be reported as sound."""
+    (tmp_path / "file").touch()
+    fields = {"data": tmp_path, "filecoin": {"params": tmp_path / name}}
+    with pytest.raises(InputError, match="has no parameters of Filecoin's circuits"):
+        list(check(Config.model_validate(fields)))

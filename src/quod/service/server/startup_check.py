@@ -7,7 +7,7 @@ from pathlib import Path
 from time import perf_counter
 
 from quod.device.protocol import in_host_memory
-from quod.errors import QuodError
+from quod.errors import InputError, QuodError
 from quod.formats.source import existing_size
 from quod.frozen import frozen
 from quod.service.keys import KeyRepository, ResidentKeys
@@ -85,12 +85,21 @@ def check(config: Config) -> Iterator[KeyCost]:
 
 
 def _circuit_costs(config: Config, folder: Path) -> Iterator[KeyCost]:
-    """Check the parameters of Filecoin's circuits in a folder; open those of warm circuits."""
+    """Check the parameters of Filecoin's circuits in a folder; open those of warm circuits.
+
+    Raises InputError if the folder has no parameters, which would leave nothing to prove with.
+    """
     from quod.filecoin.parameters.files import check_public_count
     from quod.service.filecoin.circuit_ids import CIRCUITS, parameters_of
     from quod.service.filecoin.provers import Provers
 
     warm_sets = [parameters_of(name) for name in config.workers.warm]
+    paths = [folder / parameters.file_name("params") for parameters in CIRCUITS.values()]
+    if not warm_sets and all(existing_size(path) is None for path in paths):
+        raise InputError(
+            "has no parameters of Filecoin's circuits; download them as lotus does, or name their "
+            "folder", path=str(folder),
+        )  # fmt: skip
     for device in dict.fromkeys(config.workers.devices):
         provers = Provers(device, folder)
         for name, parameters in CIRCUITS.items():
