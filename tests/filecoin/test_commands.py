@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -352,3 +353,13 @@ def test_making_parameters(run: Run, capsys: pytest.CaptureFixture[str]) -> None
     assert Path(WINDOW.file_name("meta")).read_text() == '{"sector_size":2048}'
     assert run(*words) == 5
     assert run(*words, "--force") == 0
+
+
+def test_a_verifying_key_of_other_parameters(
+    run: Run, window_folder: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """Proofs of the parameters would not be valid under it."""
+    shutil.copy(window_folder / WINDOW.file_name("params"), tmp_path)
+    SimulatedKey(WINDOW.public, test=True).write(tmp_path / WINDOW.file_name("vk"))
+    assert run("params", "--params", ".") == 4
+    assert "is the verifying key of other parameters" in capsys.readouterr().err

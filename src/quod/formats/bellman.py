@@ -63,6 +63,11 @@ def point_bytes(group: int) -> int:
     return 2 * group * _COORDINATE_BYTES
 
 
+def verifying_key_bytes(public: int) -> int:
+    """Return the bytes of a verifying key with a number of public inputs."""
+    return sum(map(point_bytes, VERIFYING_KEY.values())) + 4 + point_bytes(1) * (public + 1)
+
+
 @frozen
 class Place:
     """The location of an array of points in a file.

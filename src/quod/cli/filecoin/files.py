@@ -97,7 +97,7 @@ def params(
 
 def _check_parameters(sets: list[ParameterSet], folder: Path) -> None:
     """Print the origin of the files of sets in a folder; raise if a file is of neither origin."""
-    from quod.errors import InputError
+    from quod.errors import InputError, MismatchError
     from quod.filecoin.parameters.files import (
         Origin,
         check_public_count,
@@ -105,8 +105,8 @@ def _check_parameters(sets: list[ParameterSet], folder: Path) -> None:
         origin_of,
     )
     from quod.filecoin.parameters.identifiers import Suffix
-    from quod.formats.bellman import BellmanVerifyingKey
-    from quod.formats.source import existing_size
+    from quod.formats.bellman import BellmanVerifyingKey, verifying_key_bytes
+    from quod.formats.source import existing_size, map_file
 
     suffixes: tuple[Suffix, ...] = ("params", "vk")
     files = [
@@ -120,6 +120,7 @@ def _check_parameters(sets: list[ParameterSet], folder: Path) -> None:
             path=str(folder),
         )
     rows, errors = [], []
+    keys: dict[ParameterSet, bytes] = {}
     for parameters, suffix, path in files:
         digest = file_digest(path)
         try:
@@ -127,6 +128,12 @@ def _check_parameters(sets: list[ParameterSet], folder: Path) -> None:
             if origin is Origin.TEST:
                 check_public_count(parameters, path)
                 BellmanVerifyingKey.open(path)
+                key = bytes(map_file(path)[: verifying_key_bytes(parameters.public)])
+                if keys.setdefault(parameters, key) != key:
+                    raise MismatchError(
+                        "is the verifying key of other parameters than those of this folder; make "
+                        "both again", path=str(path),
+                    )  # fmt: skip
         except InputError as error:
             errors.append(error)
             continue
