@@ -19,7 +19,7 @@ from quod.filecoin.parameters import ProofKind
 from quod.filecoin.registered_proofs import post_proof
 from quod.filecoin.sealing import sparse_post
 from quod.filecoin.statement_files import StatementFile
-from quod.service.errors import NotFoundError
+from quod.service.errors import NotFoundError, UnavailableError
 from quod.service.filecoin.circuit_ids import circuit_id, parameters_of
 from quod.service.filecoin.pool import FilecoinPool
 from quod.service.filecoin.requests import check_devices, parse_body, parse_request, priority_of
@@ -136,6 +136,8 @@ def test_large_circuits_are_refused() -> None:
     with pytest.raises(InputError, match="of the kind window for sectors of 32GiB need a CUDA"):
         check_devices(parameters, ["cpu"])
     check_devices(parameters, ["cpu", "emulated"])
+    with pytest.raises(UnavailableError, match="no devices"):
+        check_devices(parameters, [])
 
 
 def test_priorities() -> None:

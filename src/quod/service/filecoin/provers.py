@@ -27,7 +27,11 @@ _log = logging.getLogger(__name__)
 
 @frozen
 class _OpenProver:
-    """A prover, the bytes of its parameters, and the seconds for which it was opened."""
+    """An open prover.
+
+    nbytes: the memory of its key, on a GPU with that of its proofs; see `memory_bytes`.
+    seconds: the time that opening it took.
+    """
 
     prover: Prover
     nbytes: int
@@ -35,7 +39,7 @@ class _OpenProver:
 
 
 class Provers:
-    """The provers of a device by parameter set, opened on first use. Thread-safe.
+    """The open provers of a device by parameter set, opened on first use. Thread-safe.
 
     folder: the folder of the parameters.
     """
@@ -50,9 +54,10 @@ class Provers:
         self._in_use: ParameterSet | None = None
 
     def open(self, parameters: ParameterSet, *, use: bool = False) -> Prover:
-        """Return the prover of a set; open it if it is not open, evicting others for memory.
+        """Return the prover of a set; open it if necessary.
 
-        use: keep it from being evicted until `release`.
+        If memory runs out, the least recently used provers are evicted.
+        use: keep the prover from being evicted until `release`.
         Raises the errors of `Prover`.
         """
         with self._lock:
@@ -65,11 +70,11 @@ class Provers:
             return entry.prover
 
     def release(self) -> None:
-        """Let all provers be evicted."""
+        """Permit the eviction of the prover in use."""
         self._in_use = None
 
     def _opened(self, parameters: ParameterSet) -> _OpenProver:
-        size = existing_size(parameter_file(parameters, self._folder, ("params",))) or 0
+        file_bytes = existing_size(parameter_file(parameters, self._folder, ("params",))) or 0
         begin = time.monotonic()
         while True:
             try:
@@ -77,7 +82,8 @@ class Provers:
                 if prover.insecure:
                     name = circuit_id(parameters)
                     _log.warning("%s has a test key: anyone can forge proofs for it", name)
-                return _OpenProver(prover, size, time.monotonic() - begin)
+                nbytes = memory_bytes(prover, file_bytes)
+                return _OpenProver(prover, nbytes, time.monotonic() - begin)
             except (QuodError, MemoryError) as error:
                 idle = next((each for each in self._provers if each != self._in_use), None)
                 if idle is None or not ran_out_of_memory(error):
@@ -85,9 +91,9 @@ class Provers:
             self._provers.pop(idle).prover.close()
 
     def evict(self, parameters: ParameterSet) -> int:
-        """Close the prover of a set; return the bytes of its parameters, 0 if it was not open.
+        """Close the prover of a set; return the bytes of its memory, 0 if it was not open.
 
-        Raises KeyInUseError during a proof with it.
+        Raises KeyInUseError while a proof uses it.
         """
         with self._lock:
             if parameters == self._in_use:
@@ -98,13 +104,14 @@ class Provers:
             return 0 if entry is None else entry.nbytes
 
     def status(self, *, ready: bool) -> tuple[CacheStatus, Mapping[str, int]]:
-        """Return the open provers, and the memory in bytes by purpose.
+        """Return the open provers, and the bytes of memory by purpose.
 
-        ready: whether the parameters of the start are loaded.
+        ready: whether the warm parameters are loaded.
+        A key in a GPU's memory has its workspaces, so these count as keys.
         """
         on_host = in_host_memory(self.device)
         tier = Tier.HOST if on_host else Tier.DEVICE
-        # A snapshot: the lock is held for minutes while parameters are opened.
+        # A snapshot without the lock, which is held for minutes while parameters are opened.
         entries, in_use = list(self._provers.items()), self._in_use
         used = sum(entry.nbytes for _, entry in entries)
         keys = tuple(
@@ -125,3 +132,12 @@ class Provers:
             for entry in self._provers.values():
                 entry.prover.close()
             self._provers.clear()
+
+
+def memory_bytes(prover: Prover, file_bytes: int) -> int:
+    """Return the bytes of a prover's key in the memory of its device.
+
+    file_bytes: the size of the parameter file, which a key in host memory contains.
+    """
+    nbytes = prover.key.resident.nbytes
+    return nbytes + file_bytes if in_host_memory(prover.key.device) else nbytes

@@ -13,6 +13,7 @@ from quod.filecoin.checks.circuit_inputs import (
     checked_commit_inputs,
     checked_post_inputs,
     checked_update_inputs,
+    hashing_device,
 )
 from quod.filecoin.circuits.private_inputs import CircuitInputs
 from quod.filecoin.files import parse_commit, parse_post_sector, parse_update_partition
@@ -21,6 +22,7 @@ from quod.filecoin.registered_proofs import ApiVersion, PoStKind, post_proof
 from quod.filecoin.sectors import NODE_BYTES, WINDOW_CHALLENGES, WINNING_CHALLENGES, sector_shape
 from quod.filecoin.statement_files import StatementFile
 from quod.filecoin.statements import PoStSector, PoStStatement, SealStatement, UpdateStatement
+from quod.service.errors import UnavailableError
 from quod.service.protocol import cuzk_pb2 as pb
 
 # fil-commitment-sealed, poseidon-bls12_381-a2-fc1.
@@ -34,8 +36,6 @@ _POST_KINDS: Final = {
     pb.WINDOW_POST_PARTITION: PoStKind.WINDOW,
     pb.WINNING_POST: PoStKind.WINNING,
 }
-
-_MAX_SMALL_BYTES: Final = 512 << 20
 
 _BASE_PRIORITIES: Final[Mapping[ProofKind, int]] = {
     ProofKind.POREP: 0,
@@ -82,14 +82,19 @@ def parse_request(request: pb.SubmitProofRequest) -> StatementFile:
 
 
 def check_devices(parameters: ParameterSet, devices: Sequence[str]) -> None:
-    """Raise InputError unless one of the devices can hold a key of these parameters."""
-    for index, device in enumerate(devices):
+    """Raise InputError if all devices refuse the sector size (`ParameterSet.check_device`).
+
+    CUDA devices accept all sizes: whether a key fits into their memory is not checked.
+    Raises UnavailableError without devices.
+    """
+    refusal: Exception = UnavailableError("the server has no devices", retry_seconds=1.0)
+    for device in devices:
         try:
             parameters.check_device(device)
             return
-        except InputError:
-            if index == len(devices) - 1:
-                raise
+        except InputError as error:
+            refusal = error
+    raise refusal
 
 
 def circuit_inputs(
@@ -97,12 +102,11 @@ def circuit_inputs(
 ) -> list[CircuitInputs]:
     """Check the vanilla proofs of a parsed request; return the circuit's inputs by partition.
 
-    device: computes the hashes of large sectors.
+    device: computes the Poseidon hashes of large sectors (`hashing_device`).
     Raises InputError with the field.
     """
     statement = file.statement
-    # Hashing a small sector in Python takes less time than compiling the kernel.
-    hasher = device if statement.parameters.sector.size > _MAX_SMALL_BYTES else None
+    hasher = hashing_device(statement.parameters.sector, device)
     if file.output is not None:
         miner, sector_number = request.miner_id, request.sector_number
         return list(

@@ -217,7 +217,11 @@ class FilecoinWorker:
                 self._changed.notify_all()
 
     def _result(self, work: Work, provers: Provers) -> bytes:
-        """Prove a partition; return its result, in JSON: the proof in hex, and milliseconds."""
+        """Prove a partition; return its result, in JSON: the proof in hex, and milliseconds.
+
+        The names of the times are those of cuzk.proto. Unlike in bellperson, synthesis is the check
+        of the vanilla proofs, and the computation of the witness counts as that of the GPU.
+        """
         lease, times = work.lease, dict[str, int]()
         parameters = parameters_of(lease.key)
         with self._stage(work, Stage.WITNESS, times, "synthesis_ms"):

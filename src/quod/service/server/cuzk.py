@@ -74,6 +74,7 @@ class CuzkCalls:
     ) -> pb.SubmitProofResponse:
         job = await self._service.submit(client, await self._complete_request(client, request))
         unfinished = await self._service.read(self._service.queue.unfinished)
+        # An upper bound: jobs with a lower priority, and running jobs, count as well.
         position = max(sum(unfinished.values()) - 1, 0)
         return pb.SubmitProofResponse(job_id=job.id, queue_position=position)
 
@@ -171,7 +172,7 @@ class CuzkCalls:
     async def _complete_request(
         self, client: Client, request: pb.SubmitProofRequest
     ) -> CompleteRequest:
-        """Parse a request; return it as a job's.
+        """Parse a request; return the request and the payload of its job.
 
         Raises the errors of `parse_request`, and NotFoundError if the server lacks the parameters.
         """
@@ -183,7 +184,9 @@ class CuzkCalls:
             check_devices(statement.parameters, devices)
             if existing_size(self._folder / statement.parameters.file_name("params")) is None:
                 name = circuit_id(statement.parameters)
-                raise NotFoundError(f"the server has no parameters of {name}; add their file")
+                raise NotFoundError(
+                    f"the server has no parameters of {name}; copy their file to its folder"
+                )
             return request.SerializeToString(), statement
 
         if request.ByteSize() <= _SMALL_BYTES:
@@ -193,8 +196,8 @@ class CuzkCalls:
                 body, statement = await to_its_end(self._service.read(parse))
         parameters, partitions = statement.parameters, statement.partitions
         bodies = (body, *[b""] * (partitions - 1))
-        # The clients of this protocol do not name priorities of the queue, which may be above
-        # those of the client.
+        # The kind of proof may give a higher priority than the client may use. Clients of this
+        # protocol do not choose it, so it is lowered instead of refused.
         priority = min(priority_of(request, parameters.kind), client.priority)
         proof = ProofRequest(
             circuit_id(parameters), PayloadKind.VANILLA_PROOFS, tuple(map(len, bodies)),

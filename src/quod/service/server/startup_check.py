@@ -26,7 +26,8 @@ class KeyCost:
     """The cost of a key's first proof on a device.
 
     read_bytes: bytes read from disk.
-    host_bytes, device_bytes: upper bounds of its memory.
+    host_bytes, device_bytes: upper bounds of its memory; for a circuit of Filecoin that is not
+        warm, the size of its file, as its memory is computed when it is opened.
     load_seconds: measured for warm keys, None for others.
     problem: the reason why it cannot be used, or empty.
     """
@@ -91,7 +92,7 @@ def _circuit_costs(config: Config, folder: Path) -> Iterator[KeyCost]:
     """
     from quod.filecoin.parameters.files import check_public_count
     from quod.service.filecoin.circuit_ids import CIRCUITS, parameters_of
-    from quod.service.filecoin.provers import Provers
+    from quod.service.filecoin.provers import Provers, memory_bytes
 
     warm_sets = [parameters_of(name) for name in config.workers.warm]
     paths = [folder / parameters.file_name("params") for parameters in CIRCUITS.values()]
@@ -109,18 +110,20 @@ def _circuit_costs(config: Config, folder: Path) -> Iterator[KeyCost]:
             if size is None and not is_warm:
                 continue
             seconds, problem, size = None, "", size or 0
+            nbytes = size
             try:
                 parameters.check_device(provers.device)
                 if is_warm:
                     begin = perf_counter()
-                    provers.open(parameters)
+                    prover = provers.open(parameters)
                     seconds = perf_counter() - begin
+                    nbytes = memory_bytes(prover, size)
                 else:
                     check_public_count(parameters, path)
             except QuodError as error:
                 problem = str(error)
             on_host = in_host_memory(provers.device)
-            host_bytes, device_bytes = size * on_host, size * (not on_host)
+            host_bytes, device_bytes = nbytes * on_host, nbytes * (not on_host)
             yield KeyCost(name, (), device, size, host_bytes, device_bytes, seconds, problem)
         provers.close()
 
