@@ -65,6 +65,8 @@ def test_products_are_those_of_the_matrices(device: AnyDevice) -> None:
     on_device = PartsCircuit(traced)
     fr, values = on_device.fr, traced.witness(inputs(traced)).values
     matrix = on_device.matrix(device)
+    # The estimate leaves out the distinct coefficients and the rows of public wires.
+    assert on_device.matrix_bytes < matrix.nbytes < on_device.matrix_bytes + 1500
     out = device.allocate(matrix.elements * fr.bytes)
     recording = device.stream("products").record()
     matrix.record(recording, device.upload(values), out)
@@ -257,6 +259,25 @@ def test_bad_points_of_parameters_are_refused(
     assert caught.value.section == place.section
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize(("name", "point"), [("h", 3), ("b_g2", 2)])
+def test_infinite_points_of_parameters_are_refused_with_their_offset(
+    gpu_device: AnyDevice, tmp_path: Path, name: str, point: int
+) -> None:
+    if gpu_device.kind == "webgpu":
+        pytest.skip("keys of this size need a GPU whose kernels reach all memory")
+    traced, path = circuit(), tmp_path / "key.params"
+    write_bellman_parameters(path, points_of(make_key(traced, SEED, monomial=True)))
+    place = EncodedParameters.open(path).places[name]
+    size = point_bytes(place.group)
+    start, data = place.offset + point * size, bytearray(path.read_bytes())
+    data[start : start + size] = bytes(size)
+    path.write_bytes(data)
+    with pytest.raises(InputError, match=f"point {point} is infinity") as caught:
+        open_bellman(path, PartsCircuit(traced, monomial=True), gpu_device)
+    assert (caught.value.section, caught.value.offset) == (place.section, start)
+
+
 def test_parameters_of_another_circuit_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "key.params"
     other = trace(lambda system: system.output("y", system.private("x") * 2), "bls12_381")
@@ -264,5 +285,5 @@ def test_parameters_of_another_circuit_are_refused(tmp_path: Path) -> None:
     device = open_device("emulated")
     with pytest.raises(MismatchError, match=r"there are \d+ points and a circuit of .* needs"):
         open_bellman(path, PartsCircuit(circuit(), monomial=True), device)
-    with pytest.raises(InputError, match="need a monomial key"):
+    with pytest.raises(InputError, match="powers of tau as points h"):
         open_bellman(path, PartsCircuit(circuit()), device)

@@ -150,7 +150,7 @@ def plan(log2_domain: int, bit_percent: int, *, as_json: bool) -> None:
     )  # fmt: skip
     circuit = DevicePartition.like_porep(log2_domain, bit_percent=bit_percent)
     memory = KeyMemory(device, circuit)
-    parts = memory.parts
+    parts = memory.items
     if as_json:
         document = {"parts": parts, "bytes": memory.nbytes, "budget": _BUDGET}
         show_json(document | {"circuit": _circuit_facts(circuit)})
@@ -180,5 +180,5 @@ def _circuit_facts(circuit: DevicePartition) -> dict[str, int | float]:
 
 
 def _memory_text(memory: KeyMemory) -> str:
-    parts_text = "; ".join(f"{name} {size / 2**30:.2f}" for name, size in memory.parts.items())
+    parts_text = "; ".join(f"{name} {size / 2**30:.2f}" for name, size in memory.items.items())
     return f"device memory {memory.nbytes / 2**30:.1f} GiB: {parts_text}"

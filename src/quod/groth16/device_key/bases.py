@@ -1,7 +1,7 @@
 """The bases of a key, computed in device memory from a secret.
 
-The result equals the key that `quod.groth16.setup` makes, but scalars and points never leave the
-device.
+The result equals the key that `quod.groth16.setup` makes of the same secret, but the scalars and
+the bases never leave the device.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from quod.groth16.lagrange import lagrange_into, monomials_into
 from quod.groth16.setup import Secret
 from quod.msm.fixed_base import FixedBase
 
-# The number of wires whose scalars are computed at a time.
+# The number of bases whose scalars are computed at a time.
 _CHUNK = 1 << 22
 
 
@@ -66,9 +66,9 @@ class KeyPoints:
 
 
 class _Maker:
-    """The computation of the bases' scalars and points.
+    """The computation of the bases' scalars, and of the bases as their multiples of a generator.
 
-    values: memory for an element of each row of the domain.
+    values: a buffer with one field element for each row of the domain.
     """
 
     def __init__(self, device: AnyDevice, circuit: DeviceCircuit, secret: Secret) -> None:
@@ -90,7 +90,7 @@ class _Maker:
         )  # fmt: skip
 
     def columns(self) -> ColumnSums:
-        """Return the sums over the columns, with the Lagrange polynomials of the domain at tau."""
+        """Return the column sums for the Lagrange polynomials of the domain, evaluated at tau."""
         self._lagrange(1, 1)
         return self._circuit.columns(self._device, self.values)
 
@@ -123,7 +123,10 @@ class _Maker:
 def make_points(
     device: AnyDevice, circuit: DeviceCircuit, seed: int, timeline: Timeline
 ) -> KeyPoints:
-    """Make the INSECURE key of a seed; raises DeviceError if there is too little memory."""
+    """Compute the points of the INSECURE key of a seed.
+
+    Raises DeviceError if the device has too little memory.
+    """
     fr = circuit.fr
     secret = Secret.from_seed(seed, fr, 1 << circuit.log2_domain)
     maker = _Maker(device, circuit, secret)

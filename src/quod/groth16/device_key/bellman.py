@@ -1,7 +1,7 @@
 """bellman's parameters in a device's memory: read from a file of any size, and written.
 
-The bytes of points go to the device as they are in the file, piece by piece, and kernels convert
-them. See `quod.formats.bellman` for the format, `quod.groth16.encodings.bellman_key` for the order
+The bytes of the file are copied to the device chunk by chunk, and kernels convert them to points.
+See `quod.formats.bellman` for the format, `quod.groth16.encodings.bellman_key` for the order
 of the points.
 """
 
@@ -47,8 +47,8 @@ from quod.ntt.ordering import reversed_value
 MSM_OF_LIST = {"h": "H", "l": "C", "a": "A", "b_g1": "B1", "b_g2": "B2"}
 """The MSM that each list of a file has the bases of."""
 
-# Bytes of a file that are converted at a time; a whole number of points of both groups.
-_PIECE_BYTES = 192 << 19
+# Bytes of a chunk: a multiple of the bytes of a point, in both groups.
+_CHUNK_BYTES = 192 << 19
 
 _FQ = BLS12_381.fq
 
@@ -63,7 +63,8 @@ def decode_coordinates(
     count: coordinates, of points first, first + 1, ...
     degree: 1 in G1; 2 in G2, where the file has the coefficient of u first.
     reversed_bits: with n above 0, a point's index in `out` has its n bits reversed.
-    checked: faults[i] is 1 if coordinate i is not below the modulus, else 0.
+    checked: whether to set faults[i] to 1 if coordinate i is not below the modulus, and to 0 if it
+        is.
     """
     i, words = k.global_id(), modulus.words
     with k.if_(i < count):
@@ -129,7 +130,10 @@ def open_bellman(
     timeline, memory = or_null(timeline), memory_for(circuit, device)
     target = memory.device
     if circuit.curve != BLS12_381.name or not circuit.monomial:
-        raise InputError(f"parameters of bellman need a monomial key over {BLS12_381.name}")
+        raise InputError(
+            f"bellman's parameters have keys over {BLS12_381.name} with powers of tau as points h; "
+            f"{circuit.path} does not"
+        )
     parameters = EncodedParameters.open(path)
     _check_counts(parameters, circuit)
     bases = {
@@ -178,15 +182,15 @@ def _decode(
     compiled = device.compile(
         decode_coordinates, modulus=_FQ, degree=degree, reversed_bits=reversed_bits, checked=checked
     )
-    most = min(_PIECE_BYTES, len(data))
-    piece = device.allocate(most, zero=False)
+    most = min(_CHUNK_BYTES, len(data))
+    chunk = device.allocate(most, zero=False)
     for start in range(0, len(data), most):
         words = np.frombuffer(data[start : start + most], np.uint32)
         size = words.nbytes
-        device.upload(words, into=piece.slice(0, size))
+        device.upload(words, into=chunk.slice(0, size))
         count, first = size // _FQ.bytes, start // point_bytes(degree)
         faults = unwritten(count if checked else 1, 1)
-        device.launch(compiled, -(-count // lanes), count, first, piece, out, faults)
+        device.launch(compiled, -(-count // lanes), count, first, chunk, out, faults)
         if checked:
             check_written(device, "which coordinates are below the modulus", faults)
             if faults.any():
@@ -207,24 +211,29 @@ def _scale(device: AnyDevice, source: Buffer, out: Buffer, factor: int) -> None:
 
 
 def _check_points(device: AnyDevice, points: Buffer, place: Place, *, reversed_bits: int) -> None:
-    """Raise InputError, with its offset, for a point that is infinite or not in the group."""
+    """Raise InputError for a point that is infinite or not in the group, with its offset."""
     group = GROUPS[f"{BLS12_381.name}.g{place.group}"]
     count, lanes = points.nbytes // _memory_bytes(place.group), device.lanes
+
+    def index_in_file(index: int) -> int:
+        return int(format(index, f"0{reversed_bits}b")[::-1], 2) if reversed_bits else index
+
     codes = unwritten(count, 1)
     compiled = device.compile(curve_check, group=group, subgroup=True)
     device.launch(compiled, -(-count // lanes), count, points, codes)
     check_written(device, "which points are in the group", codes)
     bad = np.flatnonzero(codes[:, 0] != ON_CURVE)
     if len(bad):
-        index = int(bad[0])
-        wrong = (
-            "not on the curve" if codes[index, 0] == OFF_CURVE else "not in the subgroup of order r"
-        )
-        if reversed_bits:
-            index = int(format(index, f"0{reversed_bits}b")[::-1], 2)
-        raise place.error(index, f"point {index} is {wrong}")
-    if find_infinity_mask(device, count, group.point_words, points) is not None:
-        raise place.error(0, "a point is infinity, which a key does not have")
+        is_off_curve = codes[bad[0], 0] == OFF_CURVE
+        reason = "not on the curve" if is_off_curve else "not in the subgroup of order r"
+        index = index_in_file(int(bad[0]))
+        raise place.error(index, f"point {index} is {reason}")
+    mask = find_infinity_mask(device, count, group.point_words, points)
+    if mask is not None:
+        bits = np.zeros(mask.nbytes, np.uint8)
+        device.download(mask, bits)
+        index = index_in_file(int(np.argmax(np.unpackbits(bits, bitorder="little"))))
+        raise place.error(index, f"point {index} is infinity, which a key does not have")
 
 
 def _points(parameters: EncodedParameters, bases: dict[str, Buffer]) -> KeyPoints:
@@ -268,7 +277,7 @@ def _encoded(
 ) -> Iterator[bytes]:
     """Yield the bytes of points in the order of the file."""
     size, lanes = _memory_bytes(degree), device.lanes
-    most = min(count, _PIECE_BYTES // size)
+    most = min(count, _CHUNK_BYTES // size)
     gather = device.compile(gather_points, words=size // 4, reversed_bits=reversed_bits)
     encode = device.compile(encode_coordinates, modulus=_FQ, degree=degree)
     points, encoded = (device.allocate(most * size, zero=False) for _ in range(2))

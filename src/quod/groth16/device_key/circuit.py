@@ -15,14 +15,17 @@ from quod.groth16.setup import SizedCircuit
 
 
 class ColumnSums(Protocol):
-    """The sums a, b and c of each wire: of its entries of A, B and C times a value of each row."""
+    """The sums a, b and c over each wire's column of A, B and C.
+
+    Each entry of a column is multiplied by the value of its row.
+    """
 
     def scalars(self, name: str, weights: Buffer, first: int, out: Buffer) -> None:
-        """Write weights[0]·a + weights[1]·b + weights[2]·c of the wires of bases to `out`.
+        """Write weights[0]·a + weights[1]·b + weights[2]·c of the wire of each base to `out`.
 
-        name: A, B1, B2, C, or ic for the constant and the public wires.
+        name: the MSM of the bases (A, B1, B2 or C), or ic for the constant and the public wires.
         weights: in Montgomery form; the results are canonical.
-        first: the first base of `out`.
+        first: the index of the first base in `out`.
         """
 
 
@@ -36,17 +39,17 @@ class DeviceCircuit(SizedCircuit, Protocol):
 
     @property
     def log2_domain(self) -> int:
-        """The domain's size: a power of two above the constraints and public inputs."""
+        """The log2 of the domain's size, which exceeds the constraints and public inputs."""
         ...
 
     @property
     def monomial(self) -> bool:
-        """True if the key has bellman's root of unity and monomials as points h; see `Zkey`."""
+        """True if the key has bellman's root of unity and powers of tau as points h (`Zkey`)."""
         ...
 
     @property
     def wires_of_a(self) -> NDArray[np.uint32]:
-        """The wires with an entry in A, in ascending order; all public ones have one."""
+        """The wires with an entry in A, in ascending order; all public wires are among them."""
         ...
 
     @property
@@ -56,15 +59,15 @@ class DeviceCircuit(SizedCircuit, Protocol):
 
     @property
     def full_values(self) -> dict[str, int]:
-        """Expected numbers of values other than 0 and 1: of all wires (A, C), and of those in B.
+        """Expected numbers of scalars other than 0 and 1: of all wires (A), and of those in B.
 
-        A witness with more is proved, too; its proof allocates memory.
+        The number of A is that of C, too. Proofs of witnesses with more of them allocate memory.
         """
         ...
 
     @property
     def matrix_bytes(self) -> int:
-        """The bytes of device memory that `matrix` takes, except for a few words."""
+        """An estimate of the bytes of device memory that `matrix` takes."""
         ...
 
     def matrix(self, device: AnyDevice) -> RecordedMatrix:

@@ -110,8 +110,7 @@ class DeviceKey:
 
         share, block: see `memory_for`. The device must first hold all bases.
         It equals the key that `quod.groth16.setup.make_key` makes of the circuit and seed, but
-        never exists on the host. Raises DeviceError with the parts if the device has too little
-        memory, InputError for a device that computes in host memory.
+        never exists on the host. Raises the errors of `memory_for`.
         """
         timeline, memory = or_null(timeline), memory_for(circuit, device, share=share, block=block)
         check_seed(seed)

@@ -1,4 +1,4 @@
-"""The memory of a key and its proofs on a device, part by part.
+"""The memory of a key and its proofs on a device, by purpose.
 
 If the bases of A, C and H do not fit beside the rest, they are cut into blocks. As many blocks stay
 on the device as fit; the others are streamed from the host's memory during each proof.
@@ -106,14 +106,14 @@ class KeyMemory:
             self.device, group, count if self.staying is None else min(count, self.block)
         )
 
-    def sums(self, name: str, room: int) -> BinaryScalarMsm:
-        """Return an MSM over the witness with a capacity of `room` scalars other than 0 and 1."""
+    def sums(self, name: str, capacity: int) -> BinaryScalarMsm:
+        """Return an MSM over the witness for up to `capacity` scalars other than 0 and 1."""
         degree, count = counts(self.circuit)[name]
-        return BinaryScalarMsm(self.device, group_of(self.circuit, degree), count, room)
+        return BinaryScalarMsm(self.device, group_of(self.circuit, degree), count, capacity)
 
     @cached_property
-    def rooms(self) -> dict[str, int]:
-        """By split: the capacity for scalars other than 0 and 1, for a witness of the circuit."""
+    def capacities(self) -> dict[str, int]:
+        """The expected capacity of each split for scalars other than 0 and 1."""
         full_values = self.circuit.full_values
         full_counts = {"A": full_values["A"], "B": full_values["B"], "C": full_values["A"]}
         return {name: SplitCounts(0, count).room for name, count in full_counts.items()}
@@ -121,9 +121,9 @@ class KeyMemory:
     @cached_property
     def workspace(self) -> int:
         """The bytes of the workspace shared by the MSMs over the witness."""
-        rooms = self.rooms
+        capacities = self.capacities
         sizes = [
-            self.sums(name, rooms[split_name]).workspace_bytes
+            self.sums(name, capacities[split_name]).workspace_bytes
             for name, split_name in WITNESS_MSMS.items()
         ]
         # The MSMs of a streamed key run one after the other, with one workspace.
@@ -132,8 +132,8 @@ class KeyMemory:
         return max(sizes)
 
     @cached_property
-    def parts(self) -> dict[str, int]:
-        """The bytes of each part."""
+    def items(self) -> dict[str, int]:
+        """The bytes by purpose."""
         circuit, device = self.circuit, self.device
         element, domain = circuit.fr.bytes, 1 << circuit.log2_domain
         transforms = NttPlan(
@@ -156,10 +156,10 @@ class KeyMemory:
             "matrices A and B": circuit.matrix_bytes,
             "A·w, B·w, C·w": 3 * domain * element,
             "tables of transforms": tables,
-            # Each is copied from where it was computed.
+            # Each witness is copied from the buffer in which it was computed.
             "witnesses": 2 * proofs * circuit.wires * element,
             "programs of witnesses": min(_PROGRAM_BYTES, circuit.wires * element),
-            "lists of ones and others": proofs * sum(map(ScalarSplit.nbytes, base_counts.values())),
+            "splits of scalars": proofs * sum(map(ScalarSplit.nbytes, base_counts.values())),
             "workspace of MSM H": (
                 workspace_bytes(device, self.quotient) if self.staying is None else 0
             ),
@@ -168,8 +168,8 @@ class KeyMemory:
 
     @property
     def nbytes(self) -> int:
-        """The sum of the parts."""
-        return sum(self.parts.values())
+        """The sum of all items."""
+        return sum(self.items.values())
 
     @property
     def opening_bytes(self) -> int:
@@ -180,15 +180,15 @@ class KeyMemory:
         return sum(sizes.values()) + max(sizes[name] for name in CUT) + self.ring_bytes
 
     def check(self) -> None:
-        """Raise DeviceError with the parts if they exceed the device's budget."""
+        """Raise DeviceError, which lists the items, if they exceed the device's budget."""
         budget = self.device.memory_budget
         if self.nbytes > budget:
-            parts_text = ", ".join(
-                f"{name} {bytes_text(size)}" for name, size in self.parts.items()
+            items_text = ", ".join(
+                f"{name} {bytes_text(size)}" for name, size in self.items.items()
             )
             raise DeviceError(
                 f"{self.circuit.path} takes {bytes_text(self.nbytes)} of {self.device.name}, whose "
-                f"budget is {bytes_text(budget)}: {parts_text}; use a device with more "
+                f"budget is {bytes_text(budget)}: {items_text}; use a device with more "
                 "memory, or a smaller circuit"
             )
         if self.opening_bytes > budget and self.staying is not None:

@@ -1,8 +1,8 @@
 """Products with the matrices of a circuit of repeated parts, in both directions.
 
-A lane computes one row, or one column, of one copy of a part (`quod.r1cs.repetition.parts`).
-Neighbouring lanes have the same row of neighbouring copies: they take the same branches and read
-the same entries, which stay in cache, so that memory moves little but the vectors.
+An instance computes one row, or one column, of one copy of a part (`quod.r1cs.repetition.parts`).
+Neighbouring instances compute the same row of neighbouring copies. They take the same branches and
+read the same entries, which stay in cache. So most of the memory traffic is that of the vectors.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from quod.kernel.ir.value import Value
 
 
 class PartTables(Struct):
-    """The copies of a part and a matrix of it, by rows or by columns.
+    """A matrix of a part, by rows or by columns, and the tables of the part's copies.
 
     Line l (a row or a column) has entries starts[l] to starts[l + 1] - 1; entry e is
     coefficients[numbers[e]] at index others[e] of the other direction.
     bases: (fixed + 1, copies); the wire of column c is bases[c, copy] below `fixed`, and
         bases[fixed, copy] + c - fixed from there on.
-    rows: the place of each row among those of a copy; first_rows: the first row of each copy.
+    rows: the index of each row within a copy; first_rows: the first row of each copy.
     coefficients: times R**2, where R is the Montgomery radix.
     """
 
@@ -49,9 +49,10 @@ def multiply_part_rows(
     *,
     modulus: Modulus,
 ) -> None:
-    """out[offset + row] = the sum of coefficient * vector[wire], for every row of every copy.
+    """Set out[offset + row] to the sum of coefficient * vector[wire] over each row of each copy.
 
-    count: the rows of all copies. The vector is canonical, the sums are in Montgomery form.
+    count: the number of rows of all copies. The vector is canonical, the sums are in Montgomery
+    form.
     """
     f, lane = prime_field(k, modulus), k.global_id()
     with k.if_(lane < count):
@@ -78,9 +79,9 @@ def add_part_columns(
     *,
     modulus: Modulus,
 ) -> None:
-    """out[wire] += the sum of coefficient * row_values[row] over an inner column of every copy.
+    """Add to out[wire] the sum of coefficient * row_values[row] over the wire's column.
 
-    count: the columns of all copies; lines: the columns, all at least `fixed`.
+    count: the number of columns of all copies; lines: the columns, all at least `fixed`.
     `row_values` is canonical, `out` in Montgomery form.
     """
     f, lane = prime_field(k, modulus), k.global_id()
@@ -102,7 +103,7 @@ def sum_fixed_columns(
     *,
     modulus: Modulus,
 ) -> None:
-    """out[lane] = the sum of coefficient * row_values[row] over a fixed column of every copy."""
+    """Set out[lane] to the sum of coefficient * row_values[row] over a fixed column of a copy."""
     f, lane = prime_field(k, modulus), k.global_id()
     with k.if_(lane < count):
         total = _column_sum(k, f, tables, lane // copies, lane % copies, row_values)
@@ -115,18 +116,18 @@ def add_by_wire(
     count: U32,
     wires: Pointer[U32],
     starts: Pointer[U32],
-    places: Pointer[U32],
+    indices: Pointer[U32],
     sums: Pointer[U64],
     out: Pointer[U64],
     *,
     modulus: Modulus,
 ) -> None:
-    """out[wires[i]] += the sum of sums[places[j]] for starts[i] <= j < starts[i + 1]."""
+    """Add to out[wires[i]] the sums[indices[j]] for starts[i] <= j < starts[i + 1]."""
     f, lane = prime_field(k, modulus), k.global_id()
     with k.if_(lane < count):
         start, stop = k.load(starts, lane, 2)
         with k.range(start, stop, carry=f.loop_zero()) as loop:
-            loop.next(f.bounded(loop.carried + f.load(sums, places[loop.index], linear=True)))
+            loop.next(f.bounded(loop.carried + f.load(sums, indices[loop.index], linear=True)))
         wire = wires[lane]
         f.store(out, wire, f.bounded(f.load(out, wire, linear=True) + loop.results))
 
@@ -146,9 +147,9 @@ def combine_columns(
     modulus: Modulus,
     indexed: bool,
 ) -> None:
-    """out[i] = weights[0] * a + weights[1] * b + weights[2] * c of a wire, canonical.
+    """Set out[i] to weights[0] * a + weights[1] * b + weights[2] * c of a wire, canonical.
 
-    The wire is first + i, or wires[first + i] if `indexed`. The others are in Montgomery form.
+    The wire is first + i, or wires[first + i] if `indexed`. The inputs are in Montgomery form.
     """
     f, i = prime_field(k, modulus), k.global_id()
     with k.if_(i < count):

@@ -1,4 +1,4 @@
-"""A circuit of repeated parts on a device: each part's matrices once, and tables of its copies."""
+"""A circuit of repeated parts on a device: the matrices of each part, and tables of its copies."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class PartsCircuit:
     """A traced circuit as a `DeviceCircuit`.
 
     monomial: whether the key is one of bellman's.
-    full_share: the share of a witness's values that are expected to be neither 0 nor 1.
+    full_share: the expected share of scalars other than 0 and 1 in a witness.
     """
 
     def __init__(
@@ -78,10 +78,15 @@ class PartsCircuit:
     @property
     def matrix_bytes(self) -> int:
         """See `DeviceCircuit`."""
-        return sum(
-            8 * len(side.column) + 4 * len(side.row_ptr) + 4 * part.table.size
-            for part in self.parts.parts for side in part.sides[:2]
+        # Without the coefficients and the rows of public wires, which are few.
+        tables = sum(
+            4 * (part.table.size + len(part.rows) + 2 * part.copies) for part in self.parts.parts
+        )
+        matrices = sum(
+            8 * len(side.column) + 4 * len(side.row_ptr)
+            for part in self.parts.parts for side in part.sides[:2] if len(side.column)
         )  # fmt: skip
+        return tables + matrices
 
     def matrix(self, device: AnyDevice) -> RecordedMatrix:
         """See `DeviceCircuit`."""
@@ -96,7 +101,8 @@ class PartsCircuit:
 class _Lines:
     """The rows of a part's matrix, or its columns, with the tables of the copies on a device.
 
-    count: the number of lines; entries: of all lines of one copy.
+    count: the number of lines of one copy; entries: the number of entries of these lines.
+    buffers: those of `tables`, some of which other lines share.
     """
 
     count: int
@@ -104,7 +110,7 @@ class _Lines:
     copies: int
     fixed: int
     tables: PartTables
-    nbytes: int
+    buffers: tuple[Buffer, ...]
 
 
 class _PartOnDevice:
@@ -124,9 +130,12 @@ class _PartOnDevice:
         """Upload rows or columns: line l has entries starts[l] to starts[l + 1] - 1."""
         arrays = [np.ascontiguousarray(array, np.uint32) for array in (starts, others, numbers)]
         buffers = [self._device.upload(nonempty(array)) for array in arrays]
-        tables = PartTables(*buffers, self._bases, self._rows, self._first_rows, self._coefficients)
-        nbytes = sum(buffer.nbytes for buffer in (*buffers, self._bases, self._rows))
-        return _Lines(len(starts) - 1, len(others), self.part.copies, self.fixed, tables, nbytes)
+        shared = self._bases, self._rows, self._first_rows, self._coefficients
+        all_buffers = *buffers, *shared
+        return _Lines(
+            len(starts) - 1, len(others), self.part.copies, self.fixed, PartTables(*all_buffers),
+            all_buffers,
+        )  # fmt: skip
 
 
 def _coefficients(device: AnyDevice, fr: Modulus, parts: Parts) -> Buffer:
@@ -149,11 +158,11 @@ def _public_rows(circuit: PartsCircuit, unit: int) -> Part:
 
 
 def _with_one(parts: Parts, fr: Modulus) -> tuple[Parts, int]:
-    """Return the parts with a coefficient 1, and its number."""
+    """Return the parts with the coefficient 1 in their table, and the number of it."""
     is_one = (parts.coefficients[:, 0] == 1) & ~parts.coefficients[:, 1:].any(axis=1)
-    found_at = np.flatnonzero(is_one)
-    if len(found_at):
-        return parts, int(found_at[0])
+    indices = np.flatnonzero(is_one)
+    if len(indices):
+        return parts, int(indices[0])
     unit = np.zeros((1, fr.words), np.uint32)
     unit[0, 0] = 1
     coefficients = np.concatenate([parts.coefficients.reshape(-1, fr.words), unit])
@@ -184,13 +193,15 @@ class PartsMatrix:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of device memory."""
-        return sum(lines.nbytes for _, lines in self._lines)
+        """The bytes of device memory; shared buffers count once."""
+        buffers = {id(buffer): buffer for _, lines in self._lines for buffer in lines.buffers}
+        return sum(buffer.nbytes for buffer in buffers.values())
 
     def record(self, recording: RecordingStream, vector: Buffer, out: Buffer) -> None:
         """See `DeviceMatrix.record`."""
         size = self._circuit.fr.bytes
-        # Rows without entries, and the padding, which the transforms of the last proof overwrote.
+        # No launch writes rows without entries or the padding, which the transforms of the previous
+        # proof overwrote.
         recording.fill(out.slice(0, self.elements * size), label="A·w, B·w")
         for offset, lines in self._lines:
             count, entries = lines.count * lines.copies, lines.entries * lines.copies
@@ -222,7 +233,7 @@ class PartsColumns:
                     self._add(on_device, side, row_values, sums)
 
     def _add(self, on_device: _PartOnDevice, side: Side, row_values: Buffer, sums: Buffer) -> None:
-        """Add the sums of a part's columns in all copies to those of their wires."""
+        """Add the column sums of all copies of a part to the sums of the columns' wires."""
         row = np.repeat(np.arange(len(side.row_ptr) - 1), np.diff(side.row_ptr))
         order = np.argsort(side.column, kind="stable")
         columns, starts = np.unique(side.column[order], return_index=True)
@@ -245,7 +256,7 @@ class PartsColumns:
         self, part: Part, columns: NDArray[np.uint32], lines: _Lines, row_values: Buffer,
         sums: Buffer,
     ) -> None:  # fmt: skip
-        """Add the sums of columns whose wires several copies share."""
+        """Add the sums of fixed columns, whose wires several copies can share."""
         device, count = self._device, lines.count * lines.copies
         partial_sums = device.allocate(count * self._circuit.fr.bytes, zero=False)
         self._launch(sum_fixed_columns, count, lines.copies, lines.tables, row_values, partial_sums)
@@ -264,11 +275,14 @@ class PartsColumns:
     def scalars(self, name: str, weights: Buffer, first: int, out: Buffer) -> None:
         """See `ColumnSums.scalars`."""
         device, circuit = self._device, self._circuit
-        count, wires = out.nbytes // circuit.fr.bytes, self._wires.get(name[0])
+        count = out.nbytes // circuit.fr.bytes
+        # The bases of A, B1 and B2 have lists of wires; those of C and ic are of successive wires.
+        wires = self._wires.get(name[0])
         if name == "C":
             first += circuit.public + 1
         compiled = device.compile(combine_columns, modulus=circuit.fr, indexed=wires is not None)
         device.launch(
-            compiled, -(-count // device.lanes), count, first, weights, wires or weights,
-            *self._sums, out,
+            compiled, -(-count // device.lanes), count, first, weights,
+            # Any buffer serves for the wires, which the kernel reads only if `indexed`.
+            weights if wires is None else wires, *self._sums, out,
         )  # fmt: skip

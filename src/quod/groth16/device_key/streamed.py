@@ -61,7 +61,12 @@ Mode = Literal["synchronous", "pre-staged", "deferred"]
 
 @frozen(eq=False)
 class _Block:
-    """Bases start to stop - 1 of an MSM: on the device, or on the host and in a ring buffer."""
+    """Bases start to stop - 1 of an MSM.
+
+    bases: the buffer on the device; a ring buffer if the block is streamed.
+    host: the bases in page-locked memory; None if the block stays on the device.
+    mask: the infinity mask of the bases, if there is one.
+    """
 
     name: str
     start: int
@@ -271,7 +276,7 @@ class _Slot:
         """See `SumSlot`."""
         timeline = context.timeline if context.is_timed else None
         running: list[SubmittedStream] = []
-        # Copies that no step has waited for yet.
+        # Copies whose step has not been submitted yet.
         submitted_copies: list[SubmittedStream] = []
 
         def submit(recording: Recording, name: str) -> SubmittedStream:
@@ -314,7 +319,7 @@ class _Slot:
                 running.pop(0).wait()
             early_done.set(None)
         except BaseException as error:
-            # No copy may reach the ring while the next proof uses it.
+            # A pending copy would overwrite the ring during the next proof.
             end_after(error, early_done, [*running, *submitted_copies])
             raise
 
@@ -395,7 +400,7 @@ class _Slot:
 
 
 class _Chain:
-    """A sequence of steps, and of the copies of their bases."""
+    """The recorder of a proof's steps and of the copies of their bases, in sequence."""
 
     def __init__(self, device: AnyDevice) -> None:
         self._device = device

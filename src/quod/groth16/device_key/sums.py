@@ -1,11 +1,11 @@
-"""The MSMs of a partition's proof, with the key in device memory: see `ResidentKey`.
+"""The MSMs of a proof with a key in device memory: see `ResidentKey`.
 
     witness ─┬─ A·w, B·w, quotient, MSM over h
-             └─ splits into ones and others ── MSMs over A, B (G1), B (G2), C
+             └─ split by value: 1, other than 0 and 1 ── MSMs over A, B (G1), B (G2), C
 
-Both paths are concurrent recordings. The splits are submitted with the upload, so that those of the
-next witness run concurrently with the present MSMs. The counts of a split, rounded up to
-capacities, decide which recording of the MSMs over the witness is replayed.
+Both branches are concurrent recordings. The splits are submitted with the upload, so the splits of
+the next witness run concurrently with the MSMs of the previous one. The counts of a split are
+rounded up to capacities. The capacities determine which recording of the MSMs is replayed.
 """
 
 from __future__ import annotations
@@ -71,13 +71,13 @@ class ResidentSums:
             self.quotient = Quotient(
                 device, fr, circuit.log2_domain, circuit.matrix(device), monomial=circuit.monomial
             )
-        with timeline.stage("infinite bases"):
+        with timeline.stage("infinity masks"):
             self.masks = {split_name: self._mask(name) for name, split_name in WITNESS_MSMS.items()}
         self.indices = {
             "A": device.upload(circuit.wires_of_a), "B": device.upload(circuit.wires_of_b),
         }  # fmt: skip
         self.workspace = Workspace(device, memory.workspace)
-        self.quotient_workspace = Workspace(device, memory.parts["workspace of MSM H"])
+        self.quotient_workspace = Workspace(device, memory.items["workspace of MSM H"])
         self.runner = Background("quod-device-key", 1, linger=LINGER_SECONDS)
         with timeline.stage("recordings"):
             self._copiers = Copiers()
@@ -174,7 +174,7 @@ class _Slot:
         return recording.finish().recording, recorded
 
     def _record_witness_msms(self, capacities: dict[str, int]) -> _WitnessMsms:
-        """Record the MSMs over the witness for given capacities of the splits."""
+        """Record the MSMs over the witness for the capacities of the splits."""
         key, recording = self._key, self._device.stream("tail").record()
         witness_msms = {
             name: key.memory.sums(name, capacities[split_name])
@@ -182,7 +182,7 @@ class _Slot:
         }
         workspace_bytes = max(witness_msm.workspace_bytes for witness_msm in witness_msms.values())
         if workspace_bytes > key.workspace.nbytes:
-            # The witness has more full values than the circuit's own.
+            # The witness has more scalars other than 0 and 1 than the circuit expects.
             key.workspace = Workspace(self._device, workspace_bytes)
         recorded: dict[str, list[RecordedMsm]] = {}
         for name, split_name in WITNESS_MSMS.items():
@@ -244,7 +244,7 @@ class _Slot:
                 recorded_msms = self._record_witness_msms(capacities)
                 self._recorded_msms[capacity_values] = recorded_msms
             self._witness_msms = recorded_msms
-            # The MSM over H was prepared before its start, and may be done.
+            # The results of the MSM over H were reset before its start; it may have finished.
             for msm in recorded_msms.msms:
                 msm.reset_results()
             # Timed steps run one after the other.
