@@ -280,13 +280,13 @@ class ConstraintSystem(TracedSystem):
         """Return function(system, *arguments), tracing the function once for many calls.
 
         Arguments are signals, ints and other hashable values, in lists and tuples. The function is
-        traced once for each form of them: the coefficients of the signals, which of their wires are
-        equal, their upper bounds, and all other values. Further calls copy its constraints, wires
-        and steps, so a circuit of 10^8 constraints is traced in seconds. Constraints and witnesses
-        are those of a plain call.
+        traced once for each signature of them: the coefficients of the signals, which wires are
+        equal to one another, their upper bounds, and all other values. Further calls copy its
+        constraints, wires and steps, so a circuit of 10^8 constraints is traced in seconds.
+        Constraints and witnesses are those of a direct call.
 
-        The function must use no signal that is not an argument, and return signals, lists and
-        tuples of these, or other values; it must not depend on anything that changes between calls.
+        The function must be pure: it uses only signals that are arguments, and no state that
+        changes between calls. It returns signals, lists and tuples of these, or other values.
         Names that it declares are within the namespace of each call. Raises InputError for an
         argument that is not hashable, and for a wire without a value.
         """

@@ -37,8 +37,8 @@ class Shortcut:
     """A kernel that computes the results of a block; see `quod.r1cs.repetition.shortcuts`.
 
     name, parameters: those of the kernel.
-    arguments: for each a wire of the block, and whether the argument is 1 minus the wire. The wire
-        of the constant 1 stands for constants.
+    arguments: a wire of the block for each argument, and whether the argument is 1 minus the wire.
+        Constants have the wire of the constant 1.
     results: the wire of each result.
     """
 
@@ -80,10 +80,10 @@ class Placement:
     """A call of a block: where its rows and wires are in the system that contains it.
 
     arguments: the wire for each formal wire.
-    own_rows, own_wires, own_steps: the numbers of rows, of wires that are not public and of steps
-        before it, without those of other placements.
-    row, wire, public: the numbers of rows, of wires that are not public and of public wires before
-        it, with those of other placements.
+    own_rows, own_wires, own_steps: the number of preceding rows, of wires that are not public, and
+        of steps, without those of other placements.
+    row, wire, public: the number of preceding rows, of wires that are not public, and of public
+        wires, including those of other placements.
     path: the namespace of the call.
     """
 
@@ -151,7 +151,7 @@ class TracedSystem(ABC):
         self.row_paths: list[int] = []
         self.row_codes: list[CodeType] = []
         self.row_instructions: list[int] = []
-        # The blocks that were traced, by function and form of arguments; and the calls of blocks.
+        # The traced blocks by function and signature of the arguments, and the calls of blocks.
         self.blocks: dict[Hashable, Block] = {}
         self.placements: list[Placement] = []
         # Wires without a value yet, and the code location that created each.
@@ -225,9 +225,9 @@ class TracedSystem(ABC):
         """
         for wire, (code, instruction) in self.unknown.items():
             raise InputError(
-                f"{place(code, instruction)}: the wire {self.wire_names.get(wire, wire)} has no "
-                "value: in no constraint is it the only new wire, in just one of a, b and c; "
-                "compute it with a hint"
+                f"{place(code, instruction)}: no constraint determines the value of the wire "
+                f"{self.wire_names.get(wire, wire)}: that takes a constraint with no other new "
+                "wire, and this wire in only one of a, b and c; use `hint`"
             )
         self.is_finished = True
 

@@ -1,8 +1,8 @@
-"""Blocks: functions of a circuit that are traced once for each form of their arguments.
+"""Blocks: functions of a circuit that are traced once for each signature of their arguments.
 
-The form of arguments is all that tracing depends on: the coefficients of each signal, which of its
-wires are equal to one another, the known upper bounds, and everything that is not a signal. Calls
-of one form have the same constraints and wires, up to the numbers of wires and rows. A block has
+The signature has all that tracing depends on: the coefficients of each signal, which wires are
+equal to one another, the derived upper bounds, and everything that is not a signal. Calls with the
+same signature have the same constraints and wires, up to the numbers of wires and rows. A block has
 the rows and wires of such a call. Its first wires, the formal wires, stand for the wires of the
 arguments.
 """
@@ -24,27 +24,27 @@ hide_frames_of(__file__)
 
 
 class _Arguments:
-    """The arguments of a call, with its wires numbered in order of occurrence."""
+    """The arguments of a call, with their wires numbered in order of occurrence."""
 
     def __init__(self, system: TracedSystem, arguments: Sequence[Any]) -> None:
         self._system = system
         self._formal_wires: dict[int, int] = {ONE: ONE}
         self._bounds: dict[tuple[tuple[int, ...], tuple[int, ...]], int] = {}
-        structure = self._form(tuple(arguments))
+        structure = self._signature(tuple(arguments))
         self.wires = [wire for wire in self._formal_wires if wire != ONE]
         wire_bounds = tuple([system.upper_bound(_wire(system, wire)) for wire in self.wires])
-        self.form: Hashable = structure, wire_bounds, tuple(self._bounds.items())
+        self.signature: Hashable = structure, wire_bounds, tuple(self._bounds.items())
         self._wire_bounds = wire_bounds
 
-    def _form(self, argument: Any) -> Hashable:
-        """Return the form of an argument; raises InputError if it has none."""
+    def _signature(self, argument: Any) -> Hashable:
+        """Return the signature of an argument; raises InputError if it is not hashable."""
         if type(argument) is Signal:
             wires, coefficients = self._renamed(argument)
             if len(wires) > 1 and (bound := self._system.upper_bound(argument)) is not None:
                 self._bounds[wires, coefficients] = bound
             return Signal, wires, coefficients
         if isinstance(argument, list | tuple):
-            return type(argument), tuple([self._form(item) for item in argument])
+            return type(argument), tuple([self._signature(item) for item in argument])
         try:
             hash(argument)
         except TypeError:
@@ -65,7 +65,7 @@ class _Arguments:
         """Trace the function with signals of a new system for the arguments' signals."""
         outer = self._system
         system = type(outer)(outer.curve)
-        # Calls in several blocks share blocks.
+        # Blocks are shared by all systems of the circuit.
         system.blocks = outer.blocks
         for bound in self._wire_bounds:
             signal = _wire(system, system.formal_wire())
@@ -74,7 +74,7 @@ class _Arguments:
         for (wires, coefficients), bound in self._bounds.items():
             system.declare_upper_bound(Signal(system, wires, coefficients), bound)
         inner = [self._inner(system, argument) for argument in arguments]
-        result = called("a repeated function", function, system, *inner)
+        result = called("the function of repeat", function, system, *inner)
         system.finish()
         shortcut = shortcut_of(system, function, inner, result)
         return Block(system, len(self.wires), result, shortcut)
@@ -89,10 +89,10 @@ class _Arguments:
 
 
 def repeated(system: TracedSystem, function: Callable[..., Any], arguments: Sequence[Any]) -> Any:
-    """Place the block of a call, which is traced unless it is known; see `repeat`."""
-    check_function("a repeated part", function)
+    """Place the block of a call, tracing the function if its signature is new; see `repeat`."""
+    check_function("the function of repeat", function)
     bound = _Arguments(system, arguments)
-    key = function, bound.form
+    key = function, bound.signature
     block = system.blocks.get(key)
     if block is None:
         block = system.blocks[key] = bound.trace(function, arguments)
@@ -144,7 +144,7 @@ def _like(sequence: Any, items: list[Any]) -> Any:
 
 
 def _pass_bound(system: TracedSystem, placement: Placement, signal: Signal) -> Signal:
-    """Return the outer signal for a block's signal; its bound in the block holds there, too."""
+    """Return a block's signal as one of the containing system, with its upper bound."""
     block_system = placement.block.system
     signal = signal_of(block_system, signal)
     outer = placement.signal_of(system, signal)

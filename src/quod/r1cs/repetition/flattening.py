@@ -1,7 +1,8 @@
-"""Flattening: a system with placements as one without, row by row.
+"""Flattening: a system with placements as an equal system without them.
 
-Messages, profiles, lints, the uniqueness check and witnesses step by step need the namespace, the
-line and the step of each row. The result is what tracing without `ConstraintSystem.repeat` gives.
+Messages, profiles, lints, the determinism check and witnesses computed as one program need the
+namespace, the line and the step of each row. The result equals that of tracing without
+`ConstraintSystem.repeat`.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ def flattened(system: S) -> S:
         return system
     if system.rows > MAX_ROWS:
         raise InputError(
-            f"{system.rows} constraints are too many to list one by one, at most {MAX_ROWS} are; "
-            "use a smaller circuit of the same blocks"
+            f"the circuit has {system.rows} constraints; at most {MAX_ROWS} can be listed one by "
+            "one; use a smaller circuit of the same blocks"
         )
     return _Flattening(system).result
 
@@ -42,7 +43,7 @@ class _Flattening(Generic[S]):
     def __init__(self, system: S) -> None:
         self.source, self.result = system, type(system)(system.curve)
         self._copy_attributes()
-        # For each placement, the flat row of its first row follows from the rows before it.
+        # The number of the source's own rows before each placement; `_flat_row` searches it.
         self._own_starts = [placement.own_rows for placement in system.placements]
         rows = wires = steps = 0
         for placement in system.placements:
@@ -64,7 +65,7 @@ class _Flattening(Generic[S]):
             result.path_of(parent, name)
 
     def _copy_own(self, row: int, end_row: int, wire: int, end_wire: int) -> None:
-        """Copy rows and wires of the source's own."""
+        """Copy rows and wires of the source itself, not of its placements."""
         source, result = self.source, self.result
         for side in range(3):
             ends = source.ends[side]
@@ -86,7 +87,7 @@ class _Flattening(Generic[S]):
                 self.result.steps.append(step)
 
     def _flat_row(self, row: int) -> int:
-        """Return the number of one of the source's own rows among all rows."""
+        """Return the index of one of the source's own rows among all rows."""
         index = bisect_right(self._own_starts, row)
         if not index:
             return row

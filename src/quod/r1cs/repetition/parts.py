@@ -1,7 +1,8 @@
-"""Parts: the rows of each traced function once, and where its copies are.
+"""Parts: the rows of each traced function once, and the rows and wires of its copies.
 
-A circuit of repeated blocks is a few parts. Their size is that of the traced functions and of the
-arguments of the calls, not of the circuit. A circuit without repetition is one part with one copy.
+A circuit of repeated blocks has a few parts. Their size grows with the traced functions and the
+arguments of the calls, not with the circuit. A circuit without repetition is a single part with a
+single copy.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ class Side:
 class Part:
     """The rows of a function, and its copies; wires are in the order of a witness.
 
-    rows: (rows,) the place of each row among all rows of a copy, which include those of its calls.
-    sides: A, B and C; columns below `table.shape[1]` are columns of `table`, the others the wires
-        that follow in a copy. The columns of a row are in ascending order.
+    rows: (rows,) the index of each row among all rows of a copy, including those of its calls.
+    sides: A, B and C. Columns below n are fixed: they are columns of `table`. The others, minus n,
+        are offsets from `first_wire`. The columns of a row are in ascending order.
     table: (copies, n) the constant 1, then the wires of arguments, then the copy's public wires.
     first_row: (copies,) the first row of each copy.
     first_wire: (copies,) the first wire of each copy that is not public.
@@ -68,7 +69,7 @@ class Parts:
     """A circuit as parts.
 
     coefficients: the distinct coefficients of all parts, (n, words), canonical and not 0.
-    parts: each function once, those that call before those that are called.
+    parts: each function once, callers before callees.
     public, wires, constraints: the numbers of public wires, of all wires with the constant 1, and
         of rows.
     """
@@ -107,8 +108,8 @@ class Parts:
         """
         if (entries := self.nonzeros[side]) > MAX_ENTRIES:
             raise InputError(
-                f"a matrix of {entries} entries is too large to list row by row, at most "
-                f"{MAX_ENTRIES} are; use the parts of the circuit"
+                f"the matrix has {entries} entries; at most {MAX_ENTRIES} can be listed row by "
+                "row; use the parts of the circuit"
             )
         if len(self.parts) == 1:
             # The columns of a circuit without repetition are its wires.
@@ -130,7 +131,7 @@ def _expand(
     part: Part, side: int, row_ptr: Indices, column: NDArray[np.uint32],
     number: NDArray[np.uint32],
 ) -> None:  # fmt: skip
-    """Write the entries of a part's copies to a whole matrix, the wires of a row ascending."""
+    """Write the entries of a part's copies to the matrix, the wires of each row ascending."""
     matrix = part.sides[side]
     lengths = np.diff(matrix.row_ptr)
     row_of_entry = np.repeat(np.arange(len(lengths)), lengths)
@@ -146,9 +147,9 @@ def _expand(
         wires = chunk.wires(matrix.column)
         copies = np.arange(chunk.copies)[:, None]
         order = np.lexsort((wires, np.broadcast_to(row_of_entry, wires.shape)), axis=-1)
-        places = row_ptr[chunk.first_row[:, None] + rows] + index_in_row
-        column[places] = wires[copies, order]
-        number[places] = matrix.number[order]
+        indices = row_ptr[chunk.first_row[:, None] + rows] + index_in_row
+        column[indices] = wires[copies, order]
+        number[indices] = matrix.number[order]
 
 
 def parts_of(system: TracedSystem) -> Parts:
@@ -170,7 +171,7 @@ def parts_of(system: TracedSystem) -> Parts:
         table, first_wire = joined.table(block), joined.wire + public + 1
         parts.append(
             Part(
-                _row_places(block.system), (sides[0], sides[1], sides[2]), table, joined.row,
+                _row_indices(block.system), (sides[0], sides[1], sides[2]), table, joined.row,
                 first_wire,
             )
         )  # fmt: skip
@@ -182,9 +183,11 @@ def parts_of(system: TracedSystem) -> Parts:
 
 @frozen(eq=False)
 class _Copies:
-    """The copies of a block: row, wire and public wires before each, and its arguments' wires.
+    """The copies of a block.
 
-    arguments: (copies, formal wires), in the order of a witness.
+    row, wire, public: the number of rows, of wires that are not public and of public wires before
+        each copy.
+    arguments: (copies, formal wires) the wires of the arguments, in the order of a witness.
     """
 
     row: Indices
@@ -199,10 +202,10 @@ class _Copies:
         return cls(zero, zero, zero, np.zeros((1, 0), np.int64))
 
     @classmethod
-    def joined(cls, several: Sequence[_Copies]) -> _Copies:
+    def joined(cls, groups: Sequence[_Copies]) -> _Copies:
         return cls(
             *(
-                np.concatenate([getattr(copies, name) for copies in several])
+                np.concatenate([getattr(copies, name) for copies in groups])
                 for name in ("row", "wire", "public", "arguments")
             )
         )
@@ -239,7 +242,7 @@ class _Copies:
 
 
 def callers_first(circuit: Block) -> list[Block]:
-    """Return the blocks of a system, each once and before the blocks that it calls."""
+    """Return a block and all that it calls, each once and before its callees."""
     order: list[Block] = []
     seen: set[int] = set()
 
@@ -254,14 +257,14 @@ def callers_first(circuit: Block) -> list[Block]:
     return order[::-1]
 
 
-def _row_places(system: TracedSystem) -> NDArray[np.uint32]:
-    """Return the place of each of a system's own rows among all its rows."""
+def _row_indices(system: TracedSystem) -> NDArray[np.uint32]:
+    """Return the index of each of a system's own rows among all its rows."""
     rows_before = np.zeros(len(system.row_paths) + 1, np.int64)
     for placement in system.placements:
         rows_before[placement.own_rows] += placement.block.system.rows
     own_rows = np.arange(len(system.row_paths))
-    places: NDArray[np.uint32] = (own_rows + np.cumsum(rows_before)[:-1]).astype(np.uint32)
-    return places
+    indices: NDArray[np.uint32] = (own_rows + np.cumsum(rows_before)[:-1]).astype(np.uint32)
+    return indices
 
 
 def _side(
@@ -269,7 +272,8 @@ def _side(
 ) -> Side:
     """Return a matrix of a block's own rows with the columns of `Part`.
 
-    numbers: the number of each coefficient; residues: of each value; both are extended.
+    numbers: the index of each coefficient in the table; residues: each value modulo the prime.
+        Both are extended.
     """
     system = block.system
     values = system.values[side]

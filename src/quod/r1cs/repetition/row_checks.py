@@ -1,4 +1,9 @@
-"""The check of a circuit's rows in witnesses, by parts, on a device."""
+"""The check of a circuit's rows in witnesses, by parts, on a device.
+
+A lane is a copy of a part in one of the witnesses. A check is a row of the part in a lane: check c
+of n lanes is that of row c // n in lane c % n. Each instance of a launch computes the checks at a
+stride from its first.
+"""
 
 from __future__ import annotations
 
@@ -21,9 +26,9 @@ from quod.r1cs.tables import copy_table, nonempty, readable
 MAX_LISTED = 1 << 16
 """The largest number of failing rows of a witness that are listed."""
 
-# Checks of a launch, at most; kernels count them with 32 bits.
+# The most checks of a launch; kernels number them with 32 bits.
 _MAX_CHECKS = 1 << 31
-# Instances of a launch, at most.
+# The most instances of a launch.
 _MAX_INSTANCES = 1 << 20
 
 
@@ -41,7 +46,7 @@ class RowChecker:
 
     @cached_property
     def _coefficients(self) -> Any:
-        values, radix = words_to_integers(self.modulus, self.parts.coefficients), 0
+        values = words_to_integers(self.modulus, self.parts.coefficients)
         radix = self.modulus.montgomery_radix
         words = from_integers(self.modulus, [value * radix for value in values])
         return readable(self.device, nonempty(words))
@@ -58,8 +63,8 @@ class RowChecker:
             checks = len(part.rows) * lanes
             for first in range(0, checks, _MAX_CHECKS):
                 last = min(first + _MAX_CHECKS, checks)
-                step = min(last - first, _MAX_INSTANCES)
-                if not self._count(index, witnesses, lanes, first, last, step).any():
+                stride = min(last - first, _MAX_INSTANCES)
+                if not self._count(index, witnesses, lanes, first, last, stride).any():
                     continue
                 for check in self._failing_checks(index, witnesses, lanes, first, last):
                     row, lane = divmod(check, lanes)
@@ -71,22 +76,22 @@ class RowChecker:
     def _failing_checks(
         self, index: int, witnesses: Words | Buffer, lanes: int, first: int, last: int
     ) -> Iterator[int]:
-        """Yield the checks that fail."""
+        """Yield the checks of a part that fail, of those from `first` to `last` - 1."""
         for start in range(first, last, _MAX_INSTANCES):
             stop = min(start + _MAX_INSTANCES, last)
             counts = self._count(index, witnesses, lanes, start, stop, stop - start)
             yield from (np.flatnonzero(counts) + start).tolist()
 
     def _count(
-        self, index: int, witnesses: Words | Buffer, lanes: int, first: int, last: int, step: int
+        self, index: int, witnesses: Words | Buffer, lanes: int, first: int, last: int, stride: int
     ) -> Words:
-        """Count the failing checks of a part; see `failing_rows`."""
+        """Return the number of failing checks of each instance; see `failing_rows`."""
         device, part = self.device, self.parts.parts[index]
         tables, copies = self._tables(index)
-        counts = unwritten(step, 1)
+        counts = unwritten(stride, 1)
         device.launch(
-            device.compile(failing_rows, modulus=self.modulus), -(-step // device.lanes), first,
-            last, step, len(part.rows),
+            device.compile(failing_rows, modulus=self.modulus), -(-stride // device.lanes), first,
+            last, stride, len(part.rows),
             Lanes(0, lanes, part.copies, part.table.shape[1], self.parts.wires), tables, copies,
             witnesses, counts,
         )  # fmt: skip

@@ -1,8 +1,9 @@
 """Schedules: the order in which the steps of all copies of all blocks run.
 
-A witness is computed in waves. Each block's own steps run in its stages: a step runs in the wave of
-the copy in which all its operands are known, together with the steps of all copies that are in that
-wave. A call takes as many waves as its block has. Values between stages are in the witness alone.
+A witness is computed in waves. A step runs in the first wave in which all its operands are known,
+together with the same step of all other copies in that wave. The own steps of a block in a wave are
+a stage. A call takes as many waves as its block has. Stages exchange values only through the
+witness.
 
 A call of a block with a shortcut takes one wave, in which its results are computed. The stages of
 all such blocks run after the other waves, so all their copies run together.
@@ -58,7 +59,7 @@ class ShortcutCalls:
 
     part: the index of the block's part.
     name, parameters: those of the shortcut.
-    arguments: for each twice its column, plus 1 if the argument is 1 minus the column's value.
+    arguments: twice the column of each argument, plus 1 if it is 1 minus the column's value.
     results: the column of each result.
     waves: the wave of each copy.
     """
@@ -174,7 +175,7 @@ class BlockSchedule:
 
     def _add_steps(self, steps: Sequence[Step]) -> None:
         for step in steps:
-            wave = max([self._known_during(wire) for wire in _operands(self._system, step)] + [0])
+            wave = max([self._first_wave(wire) for wire in _operands(self._system, step)] + [0])
             for wire in wires_of(step):
                 self._step_wave[wire] = wave
             while len(self.steps) <= wave:
@@ -186,13 +187,17 @@ class BlockSchedule:
         """Add a call, which has its results after `waves` waves."""
         start = 0
         for wire in placement.arguments:
-            start = max(start, self._known_during(wire) + (wire in self._step_wave))
+            # Unlike the steps of a stage, which run in order, a call waits for the next wave.
+            start = max(start, self._first_wave(wire) + (wire in self._step_wave))
         self.starts.append(start)
         self._ends.append(start + waves)
         self.waves = max(self.waves, start + waves)
 
-    def _known_during(self, wire: int) -> int:
-        """Return the wave of the step that computes a wire, or the first wave after its call."""
+    def _first_wave(self, wire: int) -> int:
+        """Return the first wave in which an own step can read a wire.
+
+        It is the wave of the step that computes the wire, or the wave after its call.
+        """
         if (wave := self._step_wave.get(wire)) is not None:
             return wave
         if wire == ONE:
@@ -266,9 +271,9 @@ def _block_schedules(system: TracedSystem) -> tuple[list[Block], dict[int, Block
 def _starts(
     blocks: Sequence[Block], schedules: Mapping[int, BlockSchedule]
 ) -> tuple[tuple[Indices, ...], tuple[Indices, ...]]:
-    """Return the first wave of each copy of each block, in the order of `Part.table`.
+    """Return the first waves of the copies of each block, and the waves of their calls.
 
-    Also returns the waves of the calls, which differ from these for blocks with shortcuts.
+    Both are in the order of `Part.table`. They differ for blocks with shortcuts.
     """
     last_wave = schedules[id(blocks[0])].waves
     calls: dict[int, list[Indices]] = {id(block): [] for block in blocks}
