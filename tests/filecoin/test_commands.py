@@ -14,6 +14,7 @@ from quod.cli import entry
 from quod.filecoin.checks import check_commit
 from quod.filecoin.files import commit_to_bincode, commit_to_json, read_commit
 from quod.filecoin.parameters import ParameterSet
+from quod.filecoin.parameters import files as parameter_files
 from quod.filecoin.seal_records import parse_seal_records
 from quod.filecoin.statement_files import post_to_json, read_statement
 from quod.filecoin.statements import SealStatement
@@ -175,7 +176,12 @@ REFUSED: dict[str, tuple[Callable[[], list[Any]], int, str]] = {
     ),
     "whole": (
         lambda: ["seal-test", "porep", "512MiB", "-o", "out", "--whole"], 3,
-        "sectors of up to 8MiB are sealed whole",
+        "sectors of up to 8MiB can be sealed",
+    ),
+    "miner": (lambda: ["seal-test", "window", "2KiB", "-o", "out", "--miner", "7"], 2, "porep"),
+    "number": (
+        lambda: ["seal-test", "update", "2KiB", "-o", "out", "--sector-number", "7"], 2,
+        "no effect on update",
     ),
     "whole update": (lambda: ["seal-test", "update", "2KiB", "-o", "out", "--whole"], 2, "only"),
     "sectors": (
@@ -214,7 +220,7 @@ def test_test_sectors(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
         file = read_commit(name)
         assert file.sector_number == SECTOR
         check_commit(file.output, miner=MINER, sector_number=SECTOR)
-    assert "a test sector that nobody stores" in capsys.readouterr().err
+    assert "a sector that does not exist" in capsys.readouterr().err
     assert Path("a").read_bytes() == Path("b").read_bytes() != Path("c").read_bytes()
     for kind in ("winning", "update"):
         assert run("seal-test", kind, "2KiB", "-o", "file", "-q") == 0
@@ -257,6 +263,24 @@ def test_keys_of_another_set(run: Run, capsys: pytest.CaptureFixture[str], tmp_p
     assert run("verify", "seal.json", "proof", "--vk", "vk") == 3
 
 
+def test_the_file_of_a_key_is_hashed_once(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A parameter file can be the verifying key, and has up to 60 GB."""
+    SimulatedKey(POREP.public).write(tmp_path / "vk")
+    written("seal.json", seal_document())
+    Path("proof").write_bytes(bytes(192))
+    digests: list[str] = []
+
+    def counted_digest(path: object) -> str:
+        digests.append(str(path))
+        return "0" * 32
+
+    monkeypatch.setattr(parameter_files, "file_digest", counted_digest)
+    assert run("verify", "seal.json", "proof", "--vk", "vk") == 3
+    assert digests == ["vk"]
+
+
 def test_seal_records(run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """Proofs in records are verified as a batch; a wrong one is named."""
     key, lines = SimulatedKey(POREP.public), []
@@ -288,8 +312,12 @@ def test_seal_records(run: Run, capsys: pytest.CaptureFixture[str], tmp_path: Pa
     config |= {"api_features": ["NonInteractivePoRep"], "porep_id": [15] + [0] * 31}
     aggregate = record_document() | {"porep_config": config, "proof": [1] * 14164}
     assert run("verify", write(lines[0], aggregate), "--vk", "vk") == 3
-    assert "has 1 aggregate of non-interactive PoReps" in capsys.readouterr().err
-    assert run("inspect", "records.json", "--json") == 0
+    error = capsys.readouterr().err
+    assert "has 1 aggregate of non-interactive PoReps" in error
+    assert "not verified; the other proof is valid" in error
+    assert run("verify", write(aggregate), "--vk", "vk") == 3
+    assert capsys.readouterr().err.rstrip().endswith("which are not verified")
+    assert run("inspect", write(lines[0], aggregate), "--json") == 0
     description = json.loads(capsys.readouterr().out)
     assert (description["records"], description["aggregates"]) == (2, 1)
 

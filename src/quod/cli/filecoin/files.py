@@ -23,10 +23,13 @@ from quod.cli.parameters import (
 if TYPE_CHECKING:
     from quod.filecoin.parameters.identifiers import ParameterSet
 
+# The miner and the first sector of `seal-test`.
+_TEST_MINER, _TEST_SECTOR = 1000, 1
+
 
 def inspect(
     # The command reads it and reports unreadable files as other commands do.
-    file: Annotated[Path, Argument("FILE", "File of Filecoin.", check_readable=False)],
+    file: Annotated[Path, Argument("FILE", "A file of the kinds above.", check_readable=False)],
     as_json: AsJson = False,
 ) -> None:
     """Describe an output of C1, a statement, vanilla proofs, seal records, a proof or a key."""
@@ -43,10 +46,11 @@ def params(
     kind: Annotated[str | None, Argument("[KIND]", "porep, window, winning or update.")] = None,
     sector: Annotated[str | None, Argument("[SECTOR]", "Sector size, such as 32GiB.")] = None,
     folder: Annotated[
-        Path | None, Option("--params", metavar="FOLDER", help="Folder. Default: as of prove.")
+        Path | None,
+        Option("--params", metavar="FOLDER", help="Folder. Default: see prove --params."),
     ] = None,
     seed: Annotated[
-        int | None, Option(metavar="N", least=0, help="Make test parameters: their secret.")
+        int | None, Option(metavar="N", least=0, help="Make test parameters from this secret seed.")
     ] = None,
     insecure_test_key: Annotated[
         bool,
@@ -59,10 +63,10 @@ def params(
     force: Force = False,
     quiet: Quiet = False,
 ) -> None:
-    """Check parameter files in the folder, all or those of KIND and SECTOR, or make test ones.
+    """Check the parameter files in a folder, all or those of KIND and SECTOR.
 
-    With --seed the command makes INSECURE parameters for tests and development networks. The exit
-    code of a check is 0 only if each file is the network's or a test key.
+    With --seed the command makes INSECURE parameters for tests and development networks instead.
+    The exit code of a check is 0 only if each file is the network's or a test key.
     """
     from quod.filecoin.parameters.files import default_folder
 
@@ -96,7 +100,7 @@ def params(
 
 
 def _check_parameters(sets: list[ParameterSet], folder: Path) -> None:
-    """Print the origin of the files of sets in a folder; raise if a file is of neither origin."""
+    """Print the origin of the files of sets; raise for a file of an unknown origin."""
     from quod.errors import InputError, MismatchError
     from quod.filecoin.parameters.files import (
         Origin,
@@ -161,11 +165,24 @@ def seal_test(
     sector: Annotated[str, Argument("SECTOR", "Sector size, such as 32GiB.")],
     output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="File (JSON).")],
     miner: Annotated[
-        int, Option("--miner", metavar="N", least=0, help="Actor id of the miner.")
-    ] = 1000,
+        int | None,
+        Option(
+            "--miner",
+            metavar="N",
+            least=0,
+            help=f"Actor id of the miner, for porep. Default: {_TEST_MINER}.",
+        ),
+    ] = None,
     sector_number: Annotated[
-        int, Option("--sector-number", metavar="N", least=0, help="The sector's number.")
-    ] = 1,
+        int | None,
+        Option(
+            "--sector-number",
+            metavar="N",
+            least=0,
+            help="The number of the sector, or of the first one; not for update. "
+            f"Default: {_TEST_SECTOR}.",
+        ),
+    ] = None,
     sectors: Annotated[
         int, Option(metavar="N", least=1, help="Number of sectors of a WindowPoSt.")
     ] = 1,
@@ -175,14 +192,14 @@ def seal_test(
     synthetic: Annotated[
         bool, Option("--synthetic", help="Use a synthetic PoRep, with --whole.")
     ] = False,
-    seed: Annotated[int, Option(metavar="N", least=0, help="Determines all arbitrary values.")] = 0,
+    seed: Annotated[int, Option(metavar="N", least=0, help="Seed of all random values.")] = 0,
     device: Device = "cpu",
     quiet: Quiet = False,
 ) -> None:
     """Write vanilla proofs of a test sector: valid inputs for the proving commands.
 
     Without --whole no sector exists: only the nodes on the challenged paths are computed, and the
-    others are arbitrary. The proofs test and measure provers, and prove no storage.
+    nodes next to them are random. Use the proofs only to test or benchmark provers.
     """
     if kind != "porep" and (all_nodes or synthetic):
         raise WrongUsage("--whole and --synthetic are only for porep")
@@ -190,6 +207,10 @@ def seal_test(
         raise WrongUsage("--synthetic needs --whole: its challenges depend on all nodes")
     if kind != "window" and sectors != 1:
         raise WrongUsage("--sectors is only for window")
+    if kind != "porep" and miner is not None:
+        raise WrongUsage("--miner is only for porep")
+    if kind == "update" and sector_number is not None:
+        raise WrongUsage("--sector-number has no effect on update")
     (parameters,) = parameter_sets(kind, sector)
     check_outputs([output], [])
     from quod.cli.display.progress import followed_timeline
@@ -198,21 +219,22 @@ def seal_test(
     from quod.formats import write_all_atomically
 
     begin = perf_counter()
+    number = _TEST_SECTOR if sector_number is None else sector_number
     opened = resolve_device(device)
     with followed_timeline(quiet=quiet) as timeline:
         with timeline.stage("seal"):
             if kind == "porep":
                 text = commit_text(
-                    parameters.sector, miner, sector_number, seed, opened, all_nodes=all_nodes,
-                    synthetic=synthetic,
+                    parameters.sector, _TEST_MINER if miner is None else miner, number, seed,
+                    opened, all_nodes=all_nodes, synthetic=synthetic,
                 )  # fmt: skip
             elif kind == "update":
                 text = update_text(parameters.sector, seed, opened)
             else:
                 count = None if kind == "winning" else sectors
-                text = post_text(parameters.sector, sector_number, seed, opened, window=count)
+                text = post_text(parameters.sector, number, seed, opened, window=count)
         with timeline.stage("write"):
             write_all_atomically({output: text.encode()})
-    sealed = "a whole test sector" if all_nodes else "a test sector that nobody stores"
+    sealed = "a sealed test sector" if all_nodes else "a sector that does not exist"
     seconds = perf_counter() - begin
     note(f"Wrote vanilla proofs of {sealed} in {seconds:.2f} s: {output}", quiet=quiet)

@@ -60,7 +60,7 @@ def parameter_sets(kind: str | None, sector: str | None) -> list[ParameterSet]:
 
 
 def sector_of(name: str) -> SectorShape:
-    """Return the sector size of a name such as 32GiB; raises WrongUsage for another name."""
+    """Return the sector size of a name such as 32GiB; raises WrongUsage for an unknown size."""
     from quod.errors import InputError
     from quod.filecoin.sectors import sector_named
 

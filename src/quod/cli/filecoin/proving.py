@@ -35,7 +35,8 @@ def prove(
 ) -> None:
     """Prove the replication of a sector from its output of C1: 192 bytes for each partition.
 
-    With --miner the replica id is checked; lotus's c1.json has the sector's number.
+    With --miner the replica id is checked, for the sector's number in lotus's c1.json or of
+    --sector-number.
     """
     if sector_number is not None and miner is None:
         raise WrongUsage("--sector-number requires --miner")
@@ -45,9 +46,11 @@ def prove(
         from quod.filecoin.checks.circuit_inputs import checked_commit_inputs
 
         assert file.output is not None
-        number = file.sector_number if sector_number is None else sector_number
-        if miner is not None and number is None:
-            raise InputError("has no sector number; add --sector-number", path=str(commit))
+        number = None
+        if miner is not None:
+            number = file.sector_number if sector_number is None else sector_number
+            if number is None:
+                raise InputError("has no sector number; add --sector-number", path=str(commit))
         return checked_commit_inputs(file.output, miner=miner, sector_number=number, device=device)
 
     _prove("porep", commit, output, inputs, params, device, timings=timings, quiet=quiet)

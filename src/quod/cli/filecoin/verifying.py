@@ -44,7 +44,7 @@ def verify(
 ) -> None:
     """Verify a proof of a statement. The exit code is 0 only if it is valid, and 6 if not.
 
-    The replica id in an output of C1 is checked with --miner, and otherwise believed.
+    The replica id in an output of C1 is checked with --miner, and otherwise trusted.
     """
     if vk is not None and params is not None:
         raise WrongUsage("--vk and --params exclude each other")
@@ -62,7 +62,7 @@ def verify(
     data, name = read_json(statement, STATEMENT), str(statement)
     if is_record_file(data):
         if proof is not None or miner is not None:
-            raise WrongUsage("seal records contain their proofs and miners; give none")
+            raise WrongUsage("seal records contain their proofs and miners; omit PROOF and --miner")
         _verify_records(parse_seal_records(data, name), name, sector, keys, quiet=quiet)
         return
     if proof is None:
@@ -90,19 +90,27 @@ class _Keys:
         self._device, self._allow_insecure = device, allow_insecure
 
     def of(self, parameters: ParameterSet) -> VerifyingKey:
-        """Read the key of a set; warn about one that is not the network's nor a test key."""
-        from quod.filecoin.parameters.files import Origin, origin_of, read_verifying_key
+        """Read the key of a set; warn about a key that is neither the network's nor a test key."""
+        from quod.filecoin.parameters.files import (
+            Origin,
+            origin_of,
+            parameter_file,
+            read_identified_key,
+            read_verifying_key,
+        )
 
-        path = self._vk or self._params
-        if self._vk is not None and origin_of(parameters, self._vk) is Origin.OTHER:
-            warn(
-                f"{self._vk} is not the network's key of {parameters.name}; a proof is worth as "
-                "much as the key's source"
+        insecure = self._allow_insecure
+        if self._vk is None:
+            return read_verifying_key(
+                parameters, self._params, self._device, allow_insecure=insecure
             )
-        return read_verifying_key(
-            parameters, path, self._device, allow_insecure=self._allow_insecure,
-            trusted=self._vk is not None,
-        )  # fmt: skip
+        file = parameter_file(parameters, self._vk, ("vk", "params"))
+        if origin_of(parameters, file) is Origin.OTHER:
+            warn(
+                f"{file} is not the network's key of {parameters.name}; rely on proofs only as far "
+                "as you trust the source of the key"
+            )
+        return read_identified_key(parameters, file, self._device, allow_insecure=insecure)
 
 
 def _read_proof(path: Path, statement: Statement) -> bytes:
@@ -125,13 +133,10 @@ def _check_identity(file: StatementFile, name: str, miner: int, sector_number: i
     from quod.filecoin.checks.commit import check_replica_id
 
     number = file.sector_number if sector_number is None else sector_number
-    if file.output is None or number is None:
-        reason = (
-            "is not an output of C1; omit --miner"
-            if file.output is None
-            else ("has no sector number; add --sector-number")
-        )
-        raise InputError(reason, path=name)
+    if file.output is None:
+        raise InputError("is not an output of C1; omit --miner", path=name)
+    if number is None:
+        raise InputError("has no sector number; add --sector-number", path=name)
     with naming_file(name):
         check_replica_id(file.output, miner, number)
 
@@ -174,13 +179,14 @@ def _verify_records(
             f"{indices}{ellipsis}); do not accept them"
         )
     if aggregates := len(chosen) - proofs:
+        others = f"; the other {_are_valid(proofs)}" if proofs else ""
         raise InputError(
             f"has {counted(aggregates, 'aggregate')} of non-interactive PoReps, which are not "
-            f"verified; {_valid(proofs, 'the other')}",
+            f"verified{others}",
             path=name,
         )
-    show_valid(quiet=quiet, what=_valid(proofs, "all"))
+    show_valid(quiet=quiet, what=f"{'the' if proofs == 1 else 'all'} {_are_valid(proofs)}")
 
 
-def _valid(count: int, which: str) -> str:
-    return "the proof is valid" if count == 1 else f"{which} {count} proofs are valid"
+def _are_valid(count: int) -> str:
+    return "proof is valid" if count == 1 else f"{count} proofs are valid"
