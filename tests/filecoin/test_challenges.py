@@ -22,7 +22,7 @@ from quod.filecoin.challenges import (
 from quod.filecoin.nodes import P, element_to_node, node_to_element
 from quod.filecoin.registered_proofs import ApiVersion, prover_id, seal_proof
 from quod.filecoin.sectors import sector_shape
-from quod.filecoin.updates import encode_update, partition_and_h, phi, rho
+from quod.filecoin.updates import encode_update, k_and_h_select, phi, rho
 
 SYNTHETIC = [
     178, 297, 869, 211, 875, 477, 94, 781, 124, 332, 856, 801, 176, 692, 429, 691, 290, 204, 986,
@@ -143,11 +143,13 @@ def test_update_encoding() -> None:
     encoded = node_to_element("", encode_update(node(5), node(7), factor))
     assert encoded == (5 + 7 * factor) % P
     large, small = sector_shape(32 << 30), sector_shape(2 << 10)
-    assert partition_and_h(large, 5) == 5 | 0b1000 << 4
-    assert partition_and_h(large, 5, 12) == 5 | 0b100000 << 4
-    assert partition_and_h(small, 0) == 1
+    assert k_and_h_select(large, 5) == 5 | 0b1000 << 4
+    assert k_and_h_select(large, 5, 12) == 5 | 0b100000 << 4
+    assert k_and_h_select(small, 0) == 1
     with pytest.raises(InputError, match="h must be one of"):
-        partition_and_h(large, 5, 6)
+        k_and_h_select(large, 5, 6)
+    with pytest.raises(InputError, match="the partition must be"):
+        k_and_h_select(large, 16)
     with pytest.raises(InputError, match="comm_r_new is not below the modulus"):
         update_challenges(small, P.to_bytes(32, "little"), 0)
     with pytest.raises(InputError, match="the partition"):

@@ -43,6 +43,15 @@ def test_a_sealed_sector_on_devices(device: AnyDevice) -> None:
     check_commit(commit_output(), miner=MINER, sector_number=SECTOR, device=device)
 
 
+def test_the_replica_id_is_checked_with_both_numbers() -> None:
+    """One of miner and sector number alone would check nothing."""
+    check_commit(commit_output())
+    with pytest.raises(InputError, match="needs both miner and sector_number"):
+        check_commit(commit_output(), miner=MINER)
+    with pytest.raises(InputError, match="needs both miner and sector_number"):
+        check_commit(commit_output(), sector_number=SECTOR)
+
+
 @pytest.mark.fixtures
 def test_the_real_output_of_c1(shared_fixtures: Path) -> None:
     data = (shared_fixtures / "filecoin" / "c2-input-8MiB.bincode").read_bytes()[4:-40]

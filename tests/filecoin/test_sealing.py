@@ -169,7 +169,7 @@ def test_sparse_trees() -> None:
 
 
 def test_sectors_that_are_refused() -> None:
-    with pytest.raises(InputError, match="sectors of up to 8MiB are sealed whole, not of 512MiB"):
+    with pytest.raises(InputError, match="sectors of up to 8MiB can be sealed, not of 512MiB"):
         seal(seal_proof(7), b"", miner=MINER, sector_number=SECTOR, ticket=TICKET)
     with pytest.raises(InputError, match="the data must be 2048 bytes, not 2047"):
         seal(seal_proof(5), bytes(2047), miner=MINER, sector_number=SECTOR, ticket=TICKET)

@@ -35,7 +35,8 @@ def porep_challenges(
     """Return the challenged nodes of a partition, from 1 to nodes - 1.
 
     replica_id, comm_r, seed: 32 bytes each; a non-interactive proof has no seed and ignores it.
-    Raises InputError for another length, and for a partition that the proof lacks.
+    Raises InputError for values of another length than 32 bytes, and for a partition that the proof
+    lacks.
     """
     partition = whole_number("the partition", partition, 0, config.partitions - 1)
     for name, value in (("the replica id", replica_id), ("comm_r", comm_r), ("the seed", seed)):
@@ -64,7 +65,7 @@ def synthetic_challenges(
 
 
 def selected_synthetic(nodes: int, replica_id: bytes, seed: bytes, indices: range) -> list[int]:
-    """Return the index of the synthetic challenge that each challenge of a proof is."""
+    """Return the index of the synthetic challenge that a proof has for each of some indices."""
     key = _blake2b(_POREP + b"Synthetic|1|Selection", replica_id + seed)
     offsets = _INDEX_BYTES * np.array(indices, np.int64)
     stream = chacha20_stream(key, _SYNTHETIC_NONCE, offsets, _INDEX_BYTES)
@@ -95,7 +96,10 @@ def post_randomness(randomness: bytes) -> bytes:
 
 
 def leaf_challenge(sector: SectorShape, randomness: bytes, number: int, index: int) -> int:
-    """Return the challenged leaf of the challenge `index` of the sector of a number."""
+    """Return the leaf of a sector that a challenge selects.
+
+    number: the sector's number; index: the index of the challenge.
+    """
     number = whole_number("the sector number", number, 0, _MAX_U64)
     index = whole_number("the index of a challenge", index, 0, _MAX_U64)
     message = number.to_bytes(8, "little") + index.to_bytes(8, "little")
@@ -118,7 +122,7 @@ def window_challenges(
 
 
 def winning_challenges(sector: SectorShape, randomness: bytes, number: int) -> list[int]:
-    """Return the challenged leaves of a WinningPoSt of the sector of a number."""
+    """Return the challenged leaves of a WinningPoSt; `number` is the sector's number."""
     indices = range(WINNING_CHALLENGES)
     return [leaf_challenge(sector, randomness, number, index) for index in indices]
 
@@ -140,9 +144,9 @@ def _first_word(message: bytes) -> int:
 def update_challenges(sector: SectorShape, comm_r_new: bytes, partition: int) -> list[int]:
     """Return the challenged nodes of a partition of a SnapDeals proof.
 
-    Partition k has the nodes whose highest bits are k. A digest has the other bits of as many
-    challenges as fit into 254 bits. Raises InputError for a partition that the proof lacks, and for
-    a comm_r_new that is no node.
+    The highest bits of the nodes of partition k are k. The other bits come from digests, each of
+    which has those of as many challenges as fit into 254 bits. Raises InputError for a partition
+    that the proof lacks, and for a comm_r_new that is not a node.
     """
     shape = sector.update
     partition = whole_number("the partition", partition, 0, shape.partitions - 1)

@@ -30,7 +30,7 @@ Description = dict[str, object]
 def describe_file(path: AnyPath) -> Description:
     """Describe a file as a mapping in display order, with ``file``, ``kind`` and ``bytes``.
 
-    Raises InputError, with the field, for a file that is malformed or of another kind.
+    Raises InputError, with the field, for a file that is malformed or of an unknown kind.
     """
     name = file_path(path)
     data = contents(name)

@@ -266,7 +266,7 @@ def _commit_of(document: object, position: Position) -> CommitOutput:
 
 
 def _json(data: bytes, name: str | None) -> tuple[Any, NodeArrays]:
-    """Return a document and what resolves the references to nodes in it."""
+    """Return a document, and the nodes to which its references point."""
     arrays = NodeArrays(data, _MAX_NODES)
     try:
         return _parsed_json(arrays.text, name, _OUTPUT), arrays

@@ -1,4 +1,4 @@
-"""The stacked graph: 6 DRG parents of a node in its layer, 8 expander parents in the layer below.
+"""The stacked graph: a node has 6 DRG parents in its layer, 8 expander parents in the preceding.
 
 DRG parents are those of DRSample, from ChaCha8 with a seed for each node (rust-fil-proofs,
 storage-proofs-core/src/drgraph.rs); expander parents come from a Feistel permutation
@@ -25,7 +25,7 @@ PARENTS = DRG_PARENTS + EXPANDER_PARENTS
 
 _SAMPLED = DRG_PARENTS - 1
 _FEISTEL_ROUNDS = 3
-_CACHED_NODES = 1 << 15
+_CHUNK_NODES = 1 << 15
 
 Integers = NDArray[np.uint64]
 
@@ -59,8 +59,8 @@ class StackedGraph:
 
     def chunks(self) -> Iterator[Words]:
         """Yield the parents of all nodes in order, in arrays of at most 2**15 rows."""
-        for start in range(0, self.nodes, _CACHED_NODES):
-            yield self.parents(np.arange(start, min(start + _CACHED_NODES, self.nodes)))
+        for start in range(0, self.nodes, _CHUNK_NODES):
+            yield self.parents(np.arange(start, min(start + _CHUNK_NODES, self.nodes)))
 
     def digest(self) -> bytes:
         """Return the SHA-256 digest of all parents as u32, as upstream's parent caches have it."""
@@ -130,7 +130,7 @@ class StackedGraph:
         return (permuted // np.uint64(EXPANDER_PARENTS)).astype(np.uint32)
 
     def _permuted(self, values: Integers) -> Integers:
-        """Apply the permutation of 0 to 8 * nodes - 1: a Feistel network, until it hits them."""
+        """Apply the permutation of 0 to 8 * nodes - 1: a Feistel network with cycle walking."""
         permuted = self._feistel(values)
         outside = np.flatnonzero(permuted >= self.nodes * EXPANDER_PARENTS)
         while outside.size:

@@ -28,7 +28,7 @@ def label(replica_id: bytes, layer: int, node: int, parents: Sequence[bytes]) ->
     """Return the label of a node.
 
     layer: from 1.
-    parents: 37 labels as of `repeated_parents`; none for node 0.
+    parents: 37 labels, see `repeated_parents`; none for node 0.
     """
     prefix = layer.to_bytes(4, "big") + node.to_bytes(8, "big") + _PADDING
     return sha256_node(exact_bytes("the replica id", replica_id, NODE_BYTES), prefix, *parents)

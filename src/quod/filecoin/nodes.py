@@ -27,7 +27,10 @@ def sha256_node(*chunks: bytes) -> bytes:
 
 
 def node_to_element(name: str, node: bytes) -> int:
-    """Return the element of a node; raises InputError for another length and from p on."""
+    """Return the element of a node.
+
+    Raises InputError for a node that is not 32 bytes or not below p.
+    """
     value = int.from_bytes(exact_bytes(name, node, NODE_BYTES), "little")
     if value >= P:
         raise InputError(f"{name} is not below the modulus of {BLS12_381_FR.name}")
@@ -58,7 +61,8 @@ def replica_id(
 ) -> bytes:
     """Return the replica id: the hash of the prover, the sector, the ticket and the data.
 
-    All arguments but the sector's number, below 2**64, are 32 bytes.
+    All arguments except the sector's number are 32 bytes. The number is below 2**64: records of
+    rust-fil-proofs have numbers above `MAX_SECTOR_NUMBER`.
     """
     number = whole_number("the sector number", sector_number, 0, (1 << 64) - 1)
     return sha256_node(

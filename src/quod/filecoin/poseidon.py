@@ -1,4 +1,4 @@
-"""Poseidon of many groups of nodes, in plain Python or on a device."""
+"""Poseidon of many groups of nodes, in pure Python or on a device."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _NODE_WORDS = NODE_BYTES // 4
 class NodeHasher:
     """Poseidon hashes with the tag of Merkle trees.
 
-    device: computes the hashes; None stands for plain Python, about a millisecond a hash.
+    device: computes the hashes; None stands for pure Python, about a millisecond a hash.
     Nodes are canonical words, uint32 of shape (n, 8).
     """
 
@@ -43,7 +43,7 @@ class NodeHasher:
     def hash_groups(self, arity: int, nodes: Words) -> Words:
         """Return the hash of each group of `arity` successive nodes.
 
-        Raises InputError for a node from p on.
+        Raises InputError for a node that is not below p.
         """
         return self._hashed(arity, nodes, arity, 1)
 
@@ -55,8 +55,8 @@ class NodeHasher:
     def tree_levels(self, arities: Sequence[int], leaves: Words) -> list[Words]:
         """Return the levels of a Merkle tree, from the leaves to the root.
 
-        arities: the arity of each level. Raises InputError for a leaf from p on, and for another
-        number of leaves than the product of the arities.
+        arities: the arity of each level. Raises InputError for a leaf that is not below p, and if
+        the number of leaves is not the product of the arities.
         """
         counts = [len(leaves)]
         for arity in arities:

@@ -62,7 +62,7 @@ class Prover:
         self.insecure = self.key.insecure
 
     def check_parameters(self, statement: Statement) -> None:
-        """Raise MismatchError if the statement is about another kind of proof or sector size."""
+        """Raise MismatchError unless the statement has the kind and sector size of the prover."""
         if statement.parameters != self.parameters:
             raise MismatchError(
                 f"the statement needs the parameters {statement.parameters.name}; the prover has "
@@ -75,8 +75,9 @@ class Prover:
     ) -> bytes:  # fmt: skip
         """Prove a statement from the circuit's private inputs of each partition.
 
-        Each proof is verified before the result is returned. Raises VerificationError if the inputs
-        do not satisfy the circuit, or do not lead to the statement's public inputs.
+        Each proof is verified before the result is returned. Raises UnsatisfiedError if the inputs
+        do not satisfy the circuit, VerificationError if they lead to other public inputs than the
+        statement's or if the proof is not valid.
         """
         self.check_parameters(statement)
         proofs = [
@@ -94,9 +95,9 @@ class Prover:
     def _proofs(
         self, inputs: Iterable[CircuitInputs], timeline: Timeline | None
     ) -> Iterator[tuple[Proof, list[int]]]:
-        """Prove partitions: the witness of each is computed during the proof of the one before.
+        """Prove partitions; the witness of the next is computed during the proof of each.
 
-        With a timeline nothing is computed during a proof.
+        With a timeline, witnesses and proofs are computed one after the other.
         """
         if timeline is None:
             yield from self.key.prove_many(self.witness(each) for each in inputs)
@@ -133,9 +134,9 @@ def prove_commit(
 ) -> bytes:  # fmt: skip
     """Return the proof of replication of an output of C1: 192 bytes for each partition.
 
-    miner, sector_number: the replica id is checked if both are given.
-    Raises InputError, with the field, for an output that `check_commit` rejects, and the errors of
-    `Prover.prove`.
+    miner, sector_number: those of the replica id, which is checked with both and otherwise trusted.
+    Raises InputError, with the field, for an output that `check_commit` rejects and for only one of
+    miner and sector_number. Raises the errors of `Prover.prove`.
     """
     instance("the output", output, CommitOutput, "read it with read_commit")
     statement = SealStatement.of_output(output)
@@ -151,7 +152,8 @@ def prove_post(
 
     proofs: the vanilla proofs in the order of the statement's sectors.
     Raises InputError, with the field, for a vanilla proof that `check_post_sector` rejects, such as
-    one with the challenges of another randomness, and the errors of `Prover.prove`.
+    one with challenges that do not follow from the statement's randomness. Raises the errors of
+    `Prover.prove`.
     """
     instance("the statement", statement, PoStStatement, "give a PoStStatement")
     check = partial(checked_post_inputs, statement, proofs)
@@ -189,8 +191,8 @@ def verify_proof(key: VerifyingKey, statement: Statement, proof: bytes) -> bool:
     """Return whether a proof of a statement is valid; all partitions are one batch.
 
     key: of `quod.filecoin.parameters.read_verifying_key`.
-    Raises InputError for another number of bytes and for malformed points, with their offset, and
-    MismatchError for a key with another number of public inputs.
+    Raises InputError for a proof of the wrong length and for malformed points, with their offset.
+    Raises MismatchError for a key whose number of public inputs is not that of the statement.
     """
     instance("the statement", statement, Statement, "give a statement")  # type: ignore[type-abstract]
     (verdict,) = verify_proofs(key, [(statement, proof)])
@@ -202,8 +204,8 @@ def verify_proof(key: VerifyingKey, statement: Statement, proof: bytes) -> bool:
 def verify_proofs(key: VerifyingKey, claims: Sequence[tuple[Statement, bytes]]) -> list[Verdict]:
     """Verify proofs of statements as one batch; return the verdict of each.
 
-    The error of a malformed proof is in its verdict. Raises MismatchError for a key with another
-    number of public inputs than a statement, InputError for claims of other types.
+    The error of a malformed proof is in its verdict. Raises MismatchError for a key whose number of
+    public inputs is not that of a statement, InputError for claims of the wrong type.
     """
     errors: dict[int, InputError] = {}
     indices, partition_claims = [], []

@@ -13,7 +13,7 @@ from quod.filecoin.graph import StackedGraph
 from quod.filecoin.nodes import node_to_element
 from quod.filecoin.registered_proofs import PoRepConfig
 from quod.filecoin.sectors import SectorShape
-from quod.filecoin.updates import partition_and_h
+from quod.filecoin.updates import k_and_h_select
 
 
 def porep_inputs(
@@ -55,9 +55,9 @@ def update_inputs(
     sector: SectorShape, partition: int, comm_r_old: bytes, comm_d_new: bytes, comm_r_new: bytes,
     *, h: int | None = None,
 ) -> list[int]:  # fmt: skip
-    """Return the public inputs of a partition of an update; `h` as of `partition_and_h`."""
+    """Return the public inputs of a partition of an update; for `h` see `k_and_h_select`."""
     return [
-        partition_and_h(sector, partition, h),
+        k_and_h_select(sector, partition, h),
         node_to_element("comm_r_old", comm_r_old),
         node_to_element("comm_d_new", comm_d_new),
         node_to_element("comm_r_new", comm_r_new),

@@ -20,7 +20,7 @@ class PathElement:
     index: int
 
 
-Path = tuple[PathElement, ...]
+MerklePath = tuple[PathElement, ...]
 
 
 @frozen
@@ -33,12 +33,12 @@ class MerkleProof:
 
     root: bytes
     leaf: bytes
-    base_proof: Path
-    sub_proof: Path = ()
-    top_proof: Path = ()
+    base_proof: MerklePath
+    sub_proof: MerklePath = ()
+    top_proof: MerklePath = ()
 
     @property
-    def path(self) -> Path:
+    def path(self) -> MerklePath:
         """All levels, from the leaf to the root."""
         return self.base_proof + self.sub_proof + self.top_proof
 

@@ -58,7 +58,7 @@ class Position:
         self.fields.pop()
 
     def object(self, value: object, keys: Collection[str]) -> Mapping[str, Any]:
-        """Return a JSON object with the keys, and with null for keys that begin with _."""
+        """Return a JSON object that has the keys; other keys must begin with _ and have null."""
         if not isinstance(value, dict):
             raise self.error(f"must be an object, not {json_type_of(value)}")
         for key in keys:

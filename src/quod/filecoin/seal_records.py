@@ -1,6 +1,7 @@
 """Records of sealed sectors with their proofs, as in rust-fil-proofs's regression tests.
 
-A file has a JSON object a line (filecoin-proofs/tests/seal_regression_records-*.json).
+A file is JSON Lines, an object per record
+(filecoin-proofs/tests/seal_regression_records-*.json).
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def read_seal_records(path: Path) -> list[SealRecord]:
 
 
 def parse_seal_records(data: bytes, name: str | None = None) -> list[SealRecord]:
-    """Parse sealed sectors, a JSON object a line; `name` is their file in errors."""
+    """Parse sealed sectors in JSON Lines; `name` is their file in errors."""
     records = []
     for number, line in enumerate(plain_bytes("sealed sectors", data).splitlines(), 1):
         if line.strip():

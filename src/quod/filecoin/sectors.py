@@ -13,13 +13,16 @@ from quod.wording import alternatives
 
 NODE_BYTES = 32
 BASE_ARITY = 8
-"""The arity of the base trees of TreeC and TreeR."""
+"""The arity of the base trees of TreeC and TreeRLast (TreeR in SnapDeals)."""
 
 WINDOW_CHALLENGES = 10
 """Challenges of a sector in a WindowPoSt."""
 
 WINNING_CHALLENGES = 66
 """Challenges of a WinningPoSt; its circuit proves them as 66 sectors with a challenge each."""
+
+MAX_SECTOR_NUMBER = (1 << 63) - 1
+"""The largest sector number that the network assigns; rust-fil-proofs accepts all of 64 bits."""
 
 _KIB, _MIB, _GIB = 1 << 10, 1 << 20, 1 << 30
 
@@ -47,11 +50,11 @@ class UpdateShape:
 
 @frozen
 class SectorShape:
-    """A sector size and everything that follows from it.
+    """A sector size with the shapes of its trees and the numbers of its proofs.
 
     size: bytes.
-    sub_arity, top_arity: arities of the two levels of TreeC and TreeR above the base trees; 0 for a
-        level that the trees lack.
+    sub_arity, top_arity: arities of the two levels of TreeC and TreeRLast above the base trees; 0
+        for a level that the trees lack.
     layers: layers of labels.
     partitions, challenges: PoRep's partitions, and challenges of each.
     non_interactive_partitions: partitions of a non-interactive PoRep; its partitions have
@@ -87,7 +90,7 @@ class SectorShape:
 
     @property
     def base_trees(self) -> int:
-        """The number of base trees of TreeC and of TreeR."""
+        """The number of base trees of TreeC and of TreeRLast."""
         return max(1, self.sub_arity) * max(1, self.top_arity)
 
     @property
@@ -97,7 +100,7 @@ class SectorShape:
 
     @property
     def arities(self) -> tuple[int, ...]:
-        """The arity of each level of TreeC and TreeR, from the leaves to the root."""
+        """The arity of each level of TreeC and TreeRLast, from the leaves to the root."""
         upper_arities = [arity for arity in (self.sub_arity, self.top_arity) if arity]
         return (*[BASE_ARITY] * self.base_levels, *upper_arities)
 
@@ -121,7 +124,21 @@ class SectorShape:
 
 def _small(size: int, sub_arity: int = 0, top_arity: int = 0) -> SectorShape:
     """Return the shape of a size for tests: at least 2 challenges, or 26 without interaction."""
-    return SectorShape(size, sub_arity, top_arity, 2, 1, 2, 13, 2)
+    return SectorShape(
+        size, sub_arity, top_arity, layers=2, partitions=1, challenges=2,
+        non_interactive_partitions=13, window_sectors=2,
+    )  # fmt: skip
+
+
+def _large(size: int, sub_arity: int, top_arity: int, *, window_sectors: int) -> SectorShape:
+    """Return the shape of a size of mainnet.
+
+    PoRep needs at least 176 challenges, or 2,253 without interaction, in partitions of 18.
+    """
+    return SectorShape(
+        size, sub_arity, top_arity, layers=11, partitions=10, challenges=18,
+        non_interactive_partitions=126, window_sectors=window_sectors,
+    )  # fmt: skip
 
 
 SECTORS = {
@@ -135,9 +152,8 @@ SECTORS = {
         _small(16 * _MIB, 2),
         _small(512 * _MIB),
         _small(1 * _GIB, 2),
-        # At least 176 challenges, or 2,253 without interaction, in partitions of 18.
-        SectorShape(32 * _GIB, 8, 0, 11, 10, 18, 126, 2349),
-        SectorShape(64 * _GIB, 8, 2, 11, 10, 18, 126, 2300),
+        _large(32 * _GIB, 8, 0, window_sectors=2349),
+        _large(64 * _GIB, 8, 2, window_sectors=2300),
     )
 }
 """Shapes by size in bytes."""

@@ -151,7 +151,8 @@ def _sector(entry: object, position: Position) -> PoStSector:
 
 
 def _update(document: dict[str, Any], position: Position) -> StatementFile:
-    position.object(document, (*_UPDATE, *[_VANILLA_PROOFS][: _VANILLA_PROOFS in document]))
+    keys = (*_UPDATE, _VANILLA_PROOFS) if _VANILLA_PROOFS in document else _UPDATE
+    position.object(document, keys)
     sector = _field(document, "sector_size", position, sector_shape)
     old, data, new = (_digest(document, key, position) for key in _UPDATE[1:])
     vanilla_proofs = _vanilla_proofs(

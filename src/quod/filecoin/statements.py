@@ -16,12 +16,10 @@ from quod.filecoin.public_inputs import porep_inputs, post_inputs, update_inputs
 from quod.filecoin.records import CommitOutput
 from quod.filecoin.registered_proofs import Challenges, PoRepConfig, PoStKind, PoStProof
 from quod.filecoin.seal_records import PROOF_BYTES, SealRecord
-from quod.filecoin.sectors import NODE_BYTES, SectorShape
-from quod.filecoin.updates import partition_and_h
+from quod.filecoin.sectors import MAX_SECTOR_NUMBER, NODE_BYTES, SectorShape
+from quod.filecoin.updates import k_and_h_select
 from quod.frozen import frozen
 from quod.validation import exact_bytes, in_order, instance, whole_number
-
-_MAX_SECTOR_NUMBER = (1 << 63) - 1
 
 
 class Statement(ABC):
@@ -54,8 +52,8 @@ class SealStatement(Statement):
     replica_id: follows from the prover id, the sector's number, the ticket, comm_d and the PoRep
         id (`quod.filecoin.replica_id`).
     seed: the interactive randomness.
-    Raises InputError for values of another length, nodes from the modulus on, zeros in place of
-    comm_d, comm_r or seed, and a non-interactive PoRep, whose proofs are aggregates.
+    Raises InputError for values that are not 32 bytes, nodes that are not below the modulus, zeros
+    in place of comm_d, comm_r or seed, and a non-interactive PoRep, whose proofs are aggregates.
     """
 
     config: PoRepConfig
@@ -112,7 +110,7 @@ class PoStSector:
     comm_r: bytes
 
     def __post_init__(self) -> None:
-        sector_id = whole_number("the sector number", self.sector_id, 0, _MAX_SECTOR_NUMBER)
+        sector_id = whole_number("the sector number", self.sector_id, 0, MAX_SECTOR_NUMBER)
         self.__dict__["sector_id"] = sector_id
         node_to_element("comm_r", self.comm_r)
 
@@ -124,7 +122,7 @@ class PoStStatement(Statement):
     proof: the registered proof.
     randomness: 32 bytes, of which the highest two bits are not used.
     sectors: ordered by number, as upstream's verifier orders them; one in a WinningPoSt.
-    Raises InputError for values of another length, and sectors in another order.
+    Raises InputError for values that are not 32 bytes, and for sectors in the wrong order.
     """
 
     proof: PoStProof
@@ -187,7 +185,8 @@ class UpdateStatement(Statement):
 
     h: the number of high bits of a challenge that choose the factor of the data; None stands for
         the number that updates use.
-    Raises InputError for nodes of another length or from the modulus on, and for another h.
+    Raises InputError for nodes that are not 32 bytes or not below the modulus, and for an
+    impossible h.
     """
 
     sector: SectorShape
@@ -200,7 +199,7 @@ class UpdateStatement(Statement):
         instance("the sector", self.sector, SectorShape, "take it from sector_shape")
         for name in ("comm_r_old", "comm_d_new", "comm_r_new"):
             node_to_element(name, getattr(self, name))
-        partition_and_h(self.sector, 0, self.h)
+        k_and_h_select(self.sector, 0, self.h)
 
     @property
     def parameters(self) -> ParameterSet:

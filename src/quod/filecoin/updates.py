@@ -7,7 +7,7 @@ from quod.filecoin.nodes import P, element_to_node, node_to_element
 from quod.filecoin.sectors import SectorShape
 from quod.hash import neptune_hash
 from quod.hash.neptune import ARBITRARY_TAG
-from quod.validation import shown
+from quod.validation import shown, whole_number
 
 
 def phi(comm_d_new: bytes, comm_r_old: bytes) -> int:
@@ -19,24 +19,31 @@ def phi(comm_d_new: bytes, comm_r_old: bytes) -> int:
     return neptune_hash(inputs, tag=ARBITRARY_TAG)
 
 
-def rho(phi: int, high_bits: int) -> int:
-    """Return the factor of the data in all nodes with the same h high bits."""
-    return neptune_hash((phi, high_bits), tag=ARBITRARY_TAG)
+def rho(randomness: int, high_bits: int) -> int:
+    """Return the factor of the data in all nodes whose index has the same h high bits.
+
+    randomness: see `phi`.
+    """
+    return neptune_hash((randomness, high_bits), tag=ARBITRARY_TAG)
 
 
-def encode_update(old: bytes, data: bytes, rho: int) -> bytes:
-    """Return a node of the new replica: the old node plus rho times the node of the new data."""
-    value = node_to_element("an old node", old) + node_to_element("a data node", data) * rho
+def encode_update(old: bytes, data: bytes, factor: int) -> bytes:
+    """Return a node of the new replica: the old node plus the factor times the new data node.
+
+    factor: see `rho`.
+    """
+    value = node_to_element("an old node", old) + node_to_element("a data node", data) * factor
     return element_to_node(value % P)
 
 
-def partition_and_h(sector: SectorShape, partition: int, h: int | None = None) -> int:
+def k_and_h_select(sector: SectorShape, partition: int, h: int | None = None) -> int:
     """Return the first public input: the partition, and above its bits the one-hot choice of h.
 
     h: one of the sector's possible numbers of high bits; by default the number that updates use.
-    Raises InputError for another number.
+    Raises InputError for a partition that the proof lacks, and for an impossible h.
     """
     shape = sector.update
+    partition = whole_number("the partition", partition, 0, shape.partitions - 1)
     h = shape.default_h if h is None else h
     if h not in shape.possible_h:
         raise InputError(f"h must be one of {shape.possible_h}, not {shown(h)}")

@@ -13,7 +13,7 @@ from quod.filecoin.circuits.empty_sector_update import EmptySectorUpdateCircuit
 from quod.filecoin.circuits.private_inputs import update_private_inputs
 from quod.filecoin.public_inputs import update_inputs
 from quod.filecoin.sectors import UpdateShape
-from quod.filecoin.updates import partition_and_h
+from quod.filecoin.updates import k_and_h_select
 from quod.testing import assert_fails
 from tests.filecoin.circuits.instances import fold, fold_gadget, sha256, update_instance
 from tests.filecoin.circuits.row_counts import Counts, counts_of
@@ -95,7 +95,7 @@ def test_constraints_of_2_kib() -> None:
     rows = circuit.profile().within
     assert (rows["digests[0]"], rows["apex"]) == (568, 7 * SHA_NODE_ROWS + 1)
     proof, comm_r_old, comm_d_new, comm_r_new = update_partition()
-    choice = partition_and_h(sector, 0)
+    choice = k_and_h_select(sector, 0)
     values = circuit.values(
         update_private_inputs(function, proof, choice, comm_r_old, comm_d_new, comm_r_new)
     )

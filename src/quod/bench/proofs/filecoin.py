@@ -1,6 +1,6 @@
 """Benchmarks of Filecoin's proofs: opening parameters, and proofs with the key resident.
 
-The vanilla proofs are of sectors that nobody stores (`quod.filecoin.sealing`).
+The vanilla proofs are of sectors that do not exist (`quod.filecoin.sealing`).
 """
 
 from __future__ import annotations
@@ -243,7 +243,7 @@ def _update_work(sector: SectorShape) -> _Work:
     from quod.filecoin.circuits.private_inputs import update_private_inputs
     from quod.filecoin.proving import prove_update
     from quod.filecoin.sealing import uniform_update
-    from quod.filecoin.updates import partition_and_h
+    from quod.filecoin.updates import k_and_h_select
 
     updated = uniform_update(sector, device=open_device("cpu"))
     statement, proofs = updated.statement, updated.partition_proofs
@@ -251,6 +251,6 @@ def _update_work(sector: SectorShape) -> _Work:
     circuit = EmptySectorUpdateCircuit.of(sector)
     return _Work(
         statement.partitions,
-        update_private_inputs(circuit, proofs[0], partition_and_h(sector, 0, None), *commitments),
+        update_private_inputs(circuit, proofs[0], k_and_h_select(sector, 0, None), *commitments),
         lambda prover, timeline=None: prove_update(prover, statement, proofs, timeline),
     )

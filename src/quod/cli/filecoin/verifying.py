@@ -98,6 +98,7 @@ class _Keys:
             read_identified_key,
             read_verifying_key,
         )
+        from quod.formats.source import identity_of
 
         insecure = self._allow_insecure
         if self._vk is None:
@@ -105,12 +106,15 @@ class _Keys:
                 parameters, self._params, self._device, allow_insecure=insecure
             )
         file = parameter_file(parameters, self._vk, ("vk", "params"))
+        identity = identity_of(file)
         if origin_of(parameters, file) is Origin.OTHER:
             warn(
                 f"{file} is not the network's key of {parameters.name}; rely on proofs only as far "
                 "as you trust the source of the key"
             )
-        return read_identified_key(parameters, file, self._device, allow_insecure=insecure)
+        return read_identified_key(
+            parameters, file, identity, self._device, allow_insecure=insecure
+        )
 
 
 def _read_proof(path: Path, statement: Statement) -> bytes:

@@ -1,7 +1,7 @@
 """Vanilla proofs that are checked against their statements, as inputs of the circuits.
 
 Each function checks at once, and returns an iterator of the inputs of each partition. `device`
-computes Poseidon hashes; None stands for plain Python, a millisecond a hash.
+computes Poseidon hashes; None stands for pure Python, a millisecond a hash.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from quod.filecoin.records import CommitOutput, PoStSectorProof, UpdatePartition
 from quod.filecoin.registered_proofs import PoStKind
 from quod.filecoin.sectors import SectorShape
 from quod.filecoin.statements import PoStStatement, UpdateStatement
-from quod.filecoin.updates import partition_and_h
+from quod.filecoin.updates import k_and_h_select
 from quod.validation import in_order, instance
 
 T = TypeVar("T")
@@ -36,7 +36,7 @@ _LARGEST_IN_PYTHON = 8 << 20
 
 
 def hashing_device(sector: SectorShape, device: AnyDevice) -> AnyDevice | None:
-    """Return the device for the hashes of a sector's vanilla proofs; None stands for plain Python.
+    """Return the device for the hashes of a sector's vanilla proofs; None stands for pure Python.
 
     Small sectors have few hashes, which take less time than compiling a kernel.
     """
@@ -99,7 +99,7 @@ def checked_update_inputs(
             )
     return (
         update_private_inputs(
-            circuit, proof, partition_and_h(sector, partition, statement.h), *commitments
+            circuit, proof, k_and_h_select(sector, partition, statement.h), *commitments
         )
         for partition, proof in enumerate(proofs)
     )

@@ -27,13 +27,14 @@ def check_commit(
 ) -> None:  # fmt: skip
     """Check an output of C1 against its statement.
 
-    output: the `output` of what `read_commit` returns.
-    miner, sector_number: the replica id is checked if both are given. The output has neither;
-        lotus's c1.json has the sector's number.
-    device: computes the Poseidon hashes; None stands for plain Python, in which a sector of 32 GiB
+    output: the field `output` of the result of `read_commit`.
+    miner, sector_number: those of the replica id, which is checked with both and otherwise trusted.
+        The output has neither; lotus's c1.json has the sector's number.
+    device: computes the Poseidon hashes; None stands for pure Python, in which a sector of 32 GiB
         takes a minute.
     Raises InputError with the field that is wrong, such as
-    ``vanilla_proofs[0][1].replica_column_proofs.drg_parents[3].inclusion_proof``.
+    ``vanilla_proofs[0][1].replica_column_proofs.drg_parents[3].inclusion_proof``, and for only one
+    of miner and sector_number.
     """
     check_commit_record(output)
     _check_statement(output, miner, sector_number)
@@ -58,16 +59,18 @@ def check_commit(
 
 
 def _check_statement(output: CommitOutput, miner: int | None, sector_number: int | None) -> None:
-    """Check the fields beside the vanilla proofs."""
+    """Check the fields that are not vanilla proofs."""
     for name in ("comm_d", "comm_r", "seed"):
         if getattr(output, name) == bytes(NODE_BYTES):
             raise InputError("must not be zero", section=name)
     if miner is not None and sector_number is not None:
         check_replica_id(output, miner, sector_number)
+    elif miner is not None or sector_number is not None:
+        raise InputError("the check of the replica id needs both miner and sector_number")
 
 
 def check_replica_id(output: CommitOutput, miner: int, sector_number: int) -> None:
-    """Raise MismatchError unless an output of C1 is of a sector of a miner."""
+    """Raise MismatchError unless the replica id of an output of C1 is that of a miner's sector."""
     identity = replica_id(
         prover_id(miner), sector_number, output.ticket, output.comm_d,
         output.registered_proof.config().porep_id,
@@ -107,8 +110,8 @@ def _add_columns(
         checker.add_column(section, column, node, comm_c, "comm_c of vanilla_proofs[0][0]")
 
 
-def _check_labels(field: str, proof: PoRepProof, replica_id: bytes, node: int) -> None:
-    """Check the labels of the challenged node in all layers, and the encoding of its data."""
+def _check_labels(field: str, proof: PoRepProof, identity: bytes, node: int) -> None:
+    """Check the label of the challenged node in each layer, and the encoding of its data node."""
     columns = proof.replica_column_proofs
     drg, expander = (
         [column.column.rows for column in parents]
@@ -116,10 +119,10 @@ def _check_labels(field: str, proof: PoRepProof, replica_id: bytes, node: int) -
     )
     labels = columns.c_x.column.rows
     for layer, record in enumerate(proof.labeling_proofs, 1):
-        below = [rows[layer - 2] for rows in expander] if layer > 1 else []
-        parents = repeated_parents([rows[layer - 1] for rows in drg], below)
+        preceding = [rows[layer - 2] for rows in expander] if layer > 1 else []
+        parents = repeated_parents([rows[layer - 1] for rows in drg], preceding)
         _check_labeling(f"{field}.labeling_proofs[{layer - 1}]", record, parents, layer, node)
-        if label(replica_id, layer, node, parents) != labels[layer - 1]:
+        if label(identity, layer, node, parents) != labels[layer - 1]:
             raise InputError(
                 f"is not the label of node {node} in layer {layer}, which is the hash of "
                 "replica_id, the layer, the node and its parents' labels",
@@ -137,7 +140,7 @@ def _check_labels(field: str, proof: PoRepProof, replica_id: bytes, node: int) -
 def _check_labeling(
     section: str, record: LabelingProof, parents: Sequence[bytes], layer: int, node: int
 ) -> None:
-    """Check a record of the parents of a label, which are rows of the parents' columns."""
+    """Check a labelling proof: its parents' labels are rows of the parents' columns."""
     for name, expected in (("layer_index", layer), ("node", node)):
         value = getattr(record, name)
         if value != expected:
@@ -151,7 +154,7 @@ def _check_labeling(
 
 
 def _row(index: int, layer: int) -> str:
-    """Return the field of the row that the parent of an index in a labelling record repeats."""
+    """Return the field of the column row that equals parent `index` of a labelling proof."""
     if layer == 1:
         return f"drg_parents[{index % DRG_PARENTS}].column.rows[0]"
     parent = index % PARENTS

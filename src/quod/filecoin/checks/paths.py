@@ -8,7 +8,7 @@ from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.filecoin.nodes import sha256_node
 from quod.filecoin.poseidon import NodeHasher
-from quod.filecoin.records import ColumnProof, MerkleProof, Path
+from quod.filecoin.records import ColumnProof, MerklePath, MerkleProof
 from quod.filecoin.sectors import SectorShape
 from quod.filecoin.trees import nodes_to_words, words_to_node
 
@@ -16,7 +16,7 @@ from quod.filecoin.trees import nodes_to_words, words_to_node
 class PathChecker:
     """Collects the Merkle proofs and columns of a sector, and then checks all of them.
 
-    device: computes the Poseidon hashes; None stands for plain Python.
+    device: computes the Poseidon hashes; None stands for pure Python.
     """
 
     def __init__(self, sector: SectorShape, device: AnyDevice | None = None) -> None:
@@ -26,7 +26,7 @@ class PathChecker:
         self._pairs: list[tuple[str, tuple[bytes, bytes], bytes]] = []
 
     def add(self, section: str, proof: MerkleProof, leaf: int, root: bytes, name: str) -> None:
-        """Add a proof in TreeC or TreeR, whose hashes `check` computes.
+        """Add a proof in TreeC or TreeRLast, whose hashes `check` computes.
 
         section: the field of the proof, for errors.
         leaf: the index of its leaf.
@@ -47,7 +47,7 @@ class PathChecker:
     def check_data_path(
         self, section: str, proof: MerkleProof, leaf: int, root: bytes, name: str
     ) -> None:
-        """Check a proof in TreeD at once."""
+        """Check a proof in TreeD immediately, not in `check`."""
         _check_path(section, proof, self._sector.data_arities, leaf)
         _check_root(section, proof, root, name)
         _check_end(section, proof, data_root(proof.leaf, proof.path))
@@ -77,7 +77,7 @@ class PathChecker:
         self._check_pairs()
 
     def add_pair(self, section: str, roots: tuple[bytes, bytes], commitment: bytes) -> None:
-        """Add a commitment to a replica, the hash of the roots of TreeC and TreeR."""
+        """Add a commitment to a replica, the hash of the roots of TreeC and TreeRLast."""
         self._pairs.append((section, roots, commitment))
 
     def _check_pairs(self) -> None:
@@ -94,7 +94,7 @@ class PathChecker:
         return [words_to_node(row) for row in hashes]
 
 
-def data_root(node: bytes, path: Path) -> bytes:
+def data_root(node: bytes, path: MerklePath) -> bytes:
     """Return the node to which a path in TreeD leads."""
     for element in path:
         (sibling,) = element.hashes
@@ -102,7 +102,7 @@ def data_root(node: bytes, path: Path) -> bytes:
     return node
 
 
-def _group(path: Path, level: int, node: bytes) -> bytes:
+def _group(path: MerklePath, level: int, node: bytes) -> bytes:
     """Return the siblings of a path's level with the node of the path among them."""
     hashes, index = path[level].hashes, path[level].index
     return b"".join((*hashes[:index], node, *hashes[index:]))
@@ -112,11 +112,11 @@ def _check_path(section: str, proof: MerkleProof, arities: Sequence[int], leaf: 
     actual = tuple(len(element.hashes) + 1 for element in proof.path)
     if actual != tuple(arities):
         raise InputError(
-            f"has levels of the arities {actual}, the sector's tree {arities}", section=section
+            f"has levels of the arities {actual}; the sector's tree has {arities}", section=section
         )
     if proof.leaf_index != leaf:
         raise InputError(
-            f"is a path to leaf {proof.leaf_index}, not to the challenged leaf {leaf}",
+            f"is a path to leaf {proof.leaf_index}; expected leaf {leaf}",
             section=section,
         )
 

@@ -18,7 +18,7 @@ def check_post_sector(
 ) -> None:  # fmt: skip
     """Check that each challenged leaf is in TreeRLast, and that comm_r commits to its root.
 
-    challenges: of `window_challenges` or `winning_challenges`; another randomness gives others.
+    challenges: of `window_challenges` or `winning_challenges`, which depend on the randomness.
     Raises InputError with the field that is wrong.
     """
     checker = PathChecker(sector, device)

@@ -10,7 +10,7 @@ from quod.filecoin.files import check_update_record
 from quod.filecoin.records import UpdatePartitionProof
 from quod.filecoin.sectors import SectorShape
 from quod.filecoin.trees import tree_d
-from quod.filecoin.updates import encode_update, partition_and_h, phi, rho
+from quod.filecoin.updates import encode_update, k_and_h_select, phi, rho
 
 
 def check_update_partition(
@@ -18,16 +18,16 @@ def check_update_partition(
     comm_d_new: bytes, comm_r_new: bytes, *, h: int | None = None,
     device: AnyDevice | None = None,
 ) -> None:  # fmt: skip
-    """Check a partition's paths in both replicas and in the new data, and its encodings.
+    """Check a partition's paths in both replicas and in the new data, and its encoded nodes.
 
     h: the number of high bits of a challenge that choose the factor of the data; by default the
         number that updates use.
-    Raises InputError with the field that is wrong, and for another h.
+    Raises InputError with the field that is wrong, and for an impossible partition or h.
     """
     shape, checker = sector.update, PathChecker(sector, device)
     h = shape.default_h if h is None else h
     challenges = update_challenges(sector, comm_r_new, partition)
-    partition_and_h(sector, partition, h)
+    k_and_h_select(sector, partition, h)
     check_update_record(proof, sector)
     first, randomness = proof.challenge_proofs[0], phi(comm_d_new, comm_r_old)
     roots = {"proof_r_old": first.proof_r_old.root, "proof_r_new": first.proof_r_new.root}
@@ -57,7 +57,8 @@ def check_update_partition(
 def _check_apex(proof: UpdatePartitionProof, sector: SectorShape, comm_d_new: bytes) -> None:
     """Check that the apex leaves are nodes of TreeD.
 
-    Their tree's root is on the paths of all challenges of the partition, below its index bits.
+    The root of their tree is a node of TreeD on the paths of all challenges of the partition; the
+    levels above that node select the partition.
     """
     upper_levels = sector.update.partitions.bit_length() - 1
     path = proof.challenge_proofs[0].proof_d_new.path

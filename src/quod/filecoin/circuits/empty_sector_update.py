@@ -6,7 +6,7 @@ choice of h:
 - comm_r_old = Poseidon(comm_c, root_r_old) and comm_r_new = Poseidon(comm_c, root_r_new), with the
   same comm_c: the labels have not changed.
 - The apex leaves of the partition, nodes of the new TreeD, lead to comm_d_new.
-- For each challenge, drawn from comm_r_new by Poseidon: the old node is in the old TreeRLast, the
+- For each challenge, derived from comm_r_new by Poseidon: the old node is in the old TreeRLast, the
   new one in the new TreeRLast, and the data in the new TreeD, below an apex leaf. The new node is
   the old one plus data * rho, where rho = Poseidon(phi, the h highest bits of the node's index) and
   phi = Poseidon(comm_d_new, comm_r_old).
@@ -86,7 +86,7 @@ class EmptySectorUpdateCircuit:
 
     @property
     def challenge_bits(self) -> int:
-        """Bits of the index of a node within a partition, which are drawn."""
+        """Bits of the index of a node within a partition, which come from the digests."""
         return self.index_bits - self.partition_bits
 
     def __call__(self, system: ConstraintSystem) -> None:

@@ -69,7 +69,7 @@ def post_private_inputs(
 
     In a WinningPoSt, a sector of the circuit has one of the sector's inclusion proofs. The last
     sector is repeated if there are fewer than the circuit has. Raises InputError if there is no
-    sector, if there are too many, for another number of inclusion proofs, and for a node that is
+    sector, if there are too many, for a wrong number of inclusion proofs, and for a node that is
     not below the modulus.
     """
     sectors = [
@@ -119,7 +119,7 @@ def update_private_inputs(
 ) -> CircuitInputs:  # fmt: skip
     """Return the inputs of a partition of an update.
 
-    k_and_h_select: the partition and the choice of h (`quod.filecoin.updates.partition_and_h`).
+    k_and_h_select: the partition and the choice of h (`quod.filecoin.updates.k_and_h_select`).
     Raises InputError if the proof has no challenges, and for a node that is not below the modulus.
     """
     if not proof.challenge_proofs:

@@ -7,8 +7,8 @@ A proof of one partition states, for public replica_id, comm_d, comm_r and chall
 - For each challenged node: its data is a leaf of TreeD, whose root is comm_d. The columns of its 6
   DRG parents and of its 8 expander parents are leaves of TreeC. Its label in each layer is the
   SHA-256 hash of replica_id, the layer, the node and its parents' labels: those of the DRG parents
-  in this layer, those of the expander parents in the layer before. Its label in the last layer plus
-  its data is a leaf of TreeRLast. Its own column of labels is a leaf of TreeC.
+  in this layer, those of the expander parents in the preceding layer. Its label in the last layer
+  plus its data is a leaf of TreeRLast. Its own column of labels is a leaf of TreeC.
 
 The constraints are those of `StackedCircuit` of rust-fil-proofs,
 `storage-proofs-porep/src/stacked/circuit/{proof,params,create_label}.rs`.
@@ -168,7 +168,7 @@ def create_label(
     layer: the number of the layer, from 1.
     node: the 64 bits of the node's index, least significant first.
     parents: the labels of the 6 DRG parents in this layer, and except in layer 1 those of the 8
-        expander parents in the layer before.
+        expander parents in the preceding layer.
     """
     with system.namespace("parents"):
         parent_bits = [message_bits(system, parent) for parent in parents]

@@ -87,11 +87,11 @@ def open_proving_key(
     path: a file, or a folder with upstream's file names; default: `default_folder`.
     checked: whether all points of a test key are checked. Those of the network's file, which its
         digest identifies, are not checked again.
-    On CUDA the key is in the GPU's memory alone, whatever its size, and its digest is computed
-    while it is read. The digest of the network's file is remembered in the user's cache until the
-    file changes.
-    A test key proves, and is `insecure`. Raises InputError for a file that is neither, the errors
-    of `ProvingKey.from_bellman`, and DeviceError for too little memory.
+    On CUDA the key is in the GPU's memory alone, except for WinningPoSt, and the file's digest is
+    computed while the file is read. The digest of the network's file is remembered in the user's
+    cache until the file changes.
+    A test key proves, and is `insecure`. Raises InputError for a file that is neither the network's
+    nor a test key, the errors of `ProvingKey.from_bellman`, and DeviceError for too little memory.
     """
     instance("the parameters", parameters, ParameterSet, "give a kind and a sector")
     timeline, target = or_null(timeline), parameters.check_device(device)
@@ -157,9 +157,10 @@ def read_verifying_key(
 
     path: a file, or a folder with upstream's file names; default: `default_folder`.
     trusted: whether to accept a key of another network, which nothing identifies.
-    Raises InputError for a file that is neither the network's nor a test key, unless `trusted`,
-    MismatchError for a file of another set and for another number of public inputs, InputError for
-    a file that changes meanwhile, InsecureKeyError for a test key unless `allow_insecure`.
+    Raises InputError for a file that is neither the network's nor a test key, unless `trusted`, and
+    for a file that changes meanwhile. Raises MismatchError for the network's file of another set
+    and for a wrong number of public inputs, and InsecureKeyError for a test key unless
+    `allow_insecure`.
     """
     file = parameter_file(parameters, path, ("vk", "params"))
     identity = identity_of(file)
@@ -167,6 +168,18 @@ def read_verifying_key(
         origin_of(parameters, file)
     else:
         _is_of_network(parameters, file, file_digest(file))
+    return read_identified_key(parameters, file, identity, device, allow_insecure=allow_insecure)
+
+
+def read_identified_key(
+    parameters: ParameterSet, file: Path, identity: FileIdentity, device: DeviceChoice = "cpu", *,
+    allow_insecure: bool = False,
+) -> VerifyingKey:  # fmt: skip
+    """Read the verifying key of a set from a file whose origin the caller has checked.
+
+    identity: that of the file, from before the check.
+    Raises the errors of `read_verifying_key` except those of `origin_of`.
+    """
     key = read_bellman_key(file, device=device, allow_insecure=allow_insecure)
     # The digest was that of this file.
     identity.check()

@@ -33,8 +33,9 @@ def make_parameters(
         equal files.
     replace: whether to replace existing files, which may be the network's.
     On CUDA the key is made in the GPU's memory, and written from there.
-    The verifying key's gamma marks a test key, which Quod refuses unless `allow_insecure`. Raises
-    the error of `ParameterSet.check_device`, and OutputError.
+    The verifying key's gamma marks a test key. `read_verifying_key` refuses test keys unless
+    `allow_insecure`; a prover accepts them. Raises the error of `ParameterSet.check_device`, and
+    OutputError.
     """
     instance("the parameters", parameters, ParameterSet, "give a kind and a sector")
     on_device = parameters.check_device(device)

@@ -1,4 +1,4 @@
-"""Sectors for tests: whole ones of up to 8 MiB, and vanilla proofs of larger ones without them.
+"""Sectors for tests: sealed ones of up to 8 MiB, and vanilla proofs of all sizes without sectors.
 
 The names below load on first use (PEP 562).
 """

@@ -19,11 +19,11 @@ HashGroups = Callable[[int, Words], Words]
 """A function from an arity and nodes to the hash of each group of successive nodes."""
 
 Draw = Callable[[int], Words]
-"""A function from a count to as many arbitrary nodes."""
+"""A function from a count to as many random nodes."""
 
 
 def node_source(seed: int) -> Draw:
-    """Return a source of arbitrary nodes of 254 bits; equal seeds give equal nodes."""
+    """Return a source of random nodes of 254 bits; equal seeds give equal nodes."""
     generator = np.random.default_rng(seed)
 
     def draw(count: int) -> Words:
@@ -46,7 +46,7 @@ class SparseTree(Tree):
     levels: Sequence[Mapping[int, bytes]]
 
     def node(self, level: int, index: int) -> bytes:
-        """Return a stored node; raises InputError for another."""
+        """Return a node; raises InputError for a node that is not stored."""
         try:
             return self.levels[level][index]
         except KeyError:
@@ -57,7 +57,7 @@ def sparse_tree(
     arities: tuple[int, ...], base_levels: int, leaves: Mapping[int, bytes],
     hash_groups: HashGroups, draw: Draw,
 ) -> SparseTree:  # fmt: skip
-    """Compute the tree over some leaves; all other nodes that their paths need are drawn."""
+    """Compute the tree over some leaves; the siblings on their paths are random."""
     indices = np.array(sorted(leaves), np.int64)
     nodes = nodes_to_words(b"".join(leaves[index] for index in indices.tolist()))
     levels = []
@@ -80,9 +80,9 @@ def _by_index(indices: NDArray[np.int64], nodes: Words) -> dict[int, bytes]:
 
 @frozen(eq=False)
 class RunLengthTree(Tree):
-    """A tree in whose levels runs of successive nodes are equal.
+    """A tree whose levels are runs of equal nodes.
 
-    levels: for each level, from the leaves to the root, a node of each run and the length of runs.
+    levels: the node of each run and the length of all runs, by level from the leaves to the root.
     """
 
     arities: tuple[int, ...]
@@ -98,7 +98,7 @@ class RunLengthTree(Tree):
 def run_length_tree(
     arities: tuple[int, ...], base_levels: int, leaves: Words, hash_groups: HashGroups
 ) -> RunLengthTree:
-    """Compute a tree whose leaves are runs of equal length; `leaves` has one of each run.
+    """Compute a tree whose leaves are runs of equal length; `leaves` has a leaf of each run.
 
     The number of runs and all arities are powers of two.
     """

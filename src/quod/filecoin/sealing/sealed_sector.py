@@ -25,7 +25,7 @@ from quod.filecoin.records import (
     SectorProof,
 )
 from quod.filecoin.registered_proofs import SealProof, prover_id
-from quod.filecoin.sectors import SectorShape, sector_shape
+from quod.filecoin.sectors import MAX_SECTOR_NUMBER, SectorShape, sector_shape
 from quod.filecoin.trees import (
     Tree,
     encode_replica,
@@ -40,15 +40,13 @@ from quod.validation import exact_bytes, in_order, instance, whole_number
 MAX_SECTOR = sector_shape(8 << 20)
 """The largest sector that `seal` accepts: labels are computed in Python, about 4 us each."""
 
-MAX_SECTOR_NUMBER = (1 << 63) - 1
-
 Labels = Callable[[int], tuple[bytes, ...]]
 """A function from a node to its labels in all layers."""
 
 
 @frozen(eq=False)
 class SealedSector:
-    """A sealed sector, of which `seal` computes all nodes and `sparse_commit` some.
+    """A sealed sector: all nodes of it from `seal`, or some of them from `sparse_commit`.
 
     labels: the labels of a node.
     """
@@ -122,8 +120,8 @@ def parent_labels(
     labels: Labels, drg: Sequence[int], expander: Sequence[int], layer: int
 ) -> tuple[bytes, ...]:
     """Return the 37 labels of which the label of a node in a layer, from 1, is the hash."""
-    above = [labels(parent)[layer - 2] for parent in expander] if layer > 1 else []
-    return repeated_parents([labels(parent)[layer - 1] for parent in drg], above)
+    preceding = [labels(parent)[layer - 2] for parent in expander] if layer > 1 else []
+    return repeated_parents([labels(parent)[layer - 1] for parent in drg], preceding)
 
 
 def post_sector_proof(
@@ -143,8 +141,8 @@ def check_sealable(shape: SectorShape) -> None:
     """Raise InputError for a sector that is too large for `seal`."""
     if shape.size > MAX_SECTOR.size:
         raise InputError(
-            f"sectors of up to {MAX_SECTOR.name} are sealed whole, not of {shape.name}; "
-            "sparse_commit makes outputs of C1 of all sizes"
+            f"sectors of up to {MAX_SECTOR.name} can be sealed, not of {shape.name}; sparse_commit "
+            "makes outputs of C1 of all sizes"
         )
 
 
@@ -156,8 +154,8 @@ def seal(
 
     data: the nodes of the sector, each below the modulus.
     ticket: the randomness of the replica id, 32 bytes.
-    device: computes the Poseidon hashes; None stands for plain Python, a millisecond a hash.
-    Raises InputError for a larger sector, and for data of another size.
+    device: computes the Poseidon hashes; None stands for pure Python, a millisecond a hash.
+    Raises InputError for a larger sector, and for data whose size is not that of the sector.
     """
     shape = instance("the registered proof", proof, SealProof, "see seal_proof").sector
     check_sealable(shape)

@@ -1,8 +1,8 @@
 """Vanilla proofs of large sectors for tests, without the sectors.
 
 Only the nodes that the proofs contain exist. The labels, columns, paths and commitments are
-consistent, so the proofs satisfy the circuits; all other nodes are arbitrary. Nobody stores such a
-sector: these proofs test and measure provers, and prove no storage.
+consistent, so the proofs satisfy the circuits; all other nodes are random. The sectors do not
+exist: use the proofs only to test or benchmark provers.
 """
 
 from __future__ import annotations
@@ -39,14 +39,14 @@ def sparse_commit(
 ) -> CommitOutput:  # fmt: skip
     """Return an output of C1 of a sector that does not exist, which `check_commit` accepts.
 
-    The data are zeros. The labels of challenged nodes are computed from those of their parents,
-    which are drawn unless they are challenged, too.
-    proof: interactive: the challenges of other proofs depend on the trees.
+    The data are zeros. The labels of challenged nodes are computed from those of their parents. The
+    labels of parents that are not challenged are random.
+    proof: an interactive one, as the challenges of other proofs depend on the trees.
     ticket, seed: the randomness of the replica id and of the challenges, 32 bytes each.
-    random_seed: determines all drawn nodes.
-    device: computes the Poseidon hashes; None stands for plain Python, in which a sector of 32 GiB
+    random_seed: the seed of all random nodes.
+    device: computes the Poseidon hashes; None stands for pure Python, in which a sector of 32 GiB
         takes half a minute.
-    Raises InputError for another proof.
+    Raises InputError for a proof that is not interactive.
     """
     instance("the registered proof", proof, SealProof, "see seal_proof")
     if proof.challenges is not Challenges.INTERACTIVE:
@@ -86,8 +86,8 @@ def sparse_post(
     """Return a vanilla proof of spacetime of a sector that does not exist.
 
     challenges: the challenged leaves, of `window_challenges` or `winning_challenges`.
-    random_seed: determines all nodes.
-    device: as of `sparse_commit`.
+    random_seed: the seed of all random nodes.
+    device: see `sparse_commit`.
     Raises InputError for a leaf that the sector lacks.
     """
     instance("the sector", shape, SectorShape, "take it from sector_shape")
@@ -104,7 +104,7 @@ def sparse_post(
 
 
 def data_tree(shape: SectorShape, node: bytes) -> RunLengthTree:
-    """Return TreeD of a sector all of whose data nodes are equal."""
+    """Return TreeD of a sector whose data nodes are all equal to a node."""
     return run_length_tree(shape.data_arities, shape.node_bits, nodes_to_words(node), _sha256_pairs)
 
 
@@ -119,12 +119,12 @@ def _columns(
     layers = config.sector.layers
     parents = StackedGraph.of(config).parents(challenges)
     nodes = sorted({*challenges, *parents.reshape(-1).tolist()})
-    drawn = draw(layers * len(nodes)).reshape(len(nodes), layers, -1)
+    random_labels = draw(layers * len(nodes)).reshape(len(nodes), layers, -1)
     columns = {
         node: [words_to_node(words) for words in rows]
-        for node, rows in zip(nodes, drawn, strict=True)
+        for node, rows in zip(nodes, random_labels, strict=True)
     }
-    # A label depends on smaller nodes in its layer, and on all nodes in the layer before.
+    # A label depends on smaller nodes in its layer, and on all nodes in the preceding layer.
     for layer in range(1, layers + 1):
         for node, row in zip(challenges, parents.tolist(), strict=True):
             drg, expander = row[:DRG_PARENTS], row[DRG_PARENTS:]

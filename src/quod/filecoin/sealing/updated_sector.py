@@ -72,12 +72,12 @@ def update(sector: SealedSector, data: bytes, *, device: AnyDevice | None = None
     """Update a sector of `seal` with new data.
 
     data: the nodes of the sector, each below the modulus.
-    device: computes the Poseidon hashes; None stands for plain Python, a millisecond a hash.
-    Raises InputError for data of another size.
+    device: computes the Poseidon hashes; None stands for pure Python, a millisecond a hash.
+    Raises InputError for data whose size is not that of the sector.
     """
     shape, old = sector.shape, sector.tree_r_last
     if not isinstance(old, MerkleTree):
-        raise InputError("the sector was not sealed whole; see seal")
+        raise InputError("the sector lacks most of its nodes; update a sector of `seal`")
     new_data = tree_d(exact_bytes("the data", data, shape.size))
     check_canonical(BLS12_381_FR, new_data.levels[0])
     randomness = phi(new_data.root, sector.comm_r)
@@ -99,11 +99,12 @@ def _element(tree: Tree, leaf: int) -> int:
 def uniform_update(
     shape: SectorShape, *, random_seed: int = 0, device: AnyDevice | None = None
 ) -> UpdatedSector:
-    """Return an update, of any size, of a sector whose nodes are equal to data that are equal.
+    """Return an update of a sector whose nodes are all equal to data whose nodes are all equal.
 
-    The new replica then has one node for each value of the high bits of an index, so its trees need
-    few hashes. Nobody stores such a sector: these proofs test and measure provers.
-    random_seed: determines the old node, the new data node and comm_c.
+    The new replica then has a single node for each value of the high bits of an index, so its trees
+    need few hashes, and the sector can have any size. It does not exist: use the proofs only to
+    test or benchmark provers.
+    random_seed: the seed of the old node, the new data node and comm_c.
     """
     instance("the sector", shape, SectorShape, "take it from sector_shape")
     check_seed(random_seed)

@@ -30,9 +30,9 @@ def commit_text(
 ) -> str:  # fmt: skip
     """Return an output of C1 as lotus's c1.json.
 
-    seed: determines the randomness and all arbitrary nodes.
+    seed: the seed of the randomness and of all random nodes.
     all_nodes: whether random data are sealed, of at most 8 MiB.
-    synthetic: whether the challenges are synthetic, for which a whole sector is needed.
+    synthetic: whether the challenges are synthetic, which needs `all_nodes`.
     """
     challenges = Challenges.SYNTHETIC if synthetic else Challenges.INTERACTIVE
     # The last one has the newest API version.
@@ -63,7 +63,7 @@ def post_text(
     """Return vanilla proofs of spacetime, with their randomness.
 
     sector_number: the number of the first sector; others follow.
-    seed: determines the randomness and all nodes.
+    seed: the seed of the randomness and of all nodes.
     window: the number of sectors of a WindowPoSt; None stands for a WinningPoSt.
     """
     kind = PoStKind.WINNING if window is None else PoStKind.WINDOW
