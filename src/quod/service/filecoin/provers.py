@@ -116,9 +116,10 @@ class Provers:
         used = sum(entry.nbytes for _, entry in entries)
         keys = tuple(
             KeyUse(
-                circuit_id(parameters), tier, True, False, entry.nbytes * on_host,
-                entry.nbytes * (not on_host), int(parameters == in_use), 0, 1, 1, 0, 0,
-                entry.seconds,
+                circuit_id(parameters), tier, ready=True, loading=False,
+                host_bytes=entry.nbytes * on_host, device_bytes=entry.nbytes * (not on_host),
+                leases=int(parameters == in_use), hits=0, misses=1, loads=1, failures=0,
+                evictions=0, load_seconds=entry.seconds,
             )
             for parameters, entry in entries
         )  # fmt: skip
