@@ -180,7 +180,7 @@ def add_pieces(
     shared = k.shared(types.u64, k.workgroup_size * f.word_count)
     group, lane = k.workgroup_id(), k.local_id()
     with k.range(
-        bounds[group] + lane, bounds[group + 1], k.workgroup_size, carry=f.loop_zero
+        bounds[group] + lane, bounds[group + 1], k.workgroup_size, carry=f.loop_zero()
     ) as loop:
         loop.next(f.bounded(loop.carried + f.load(elements, loop.index, linear=True)))
     f.store(shared, lane, loop.results)
