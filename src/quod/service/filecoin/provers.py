@@ -17,6 +17,7 @@ from quod.filecoin.parameters.identifiers import ParameterSet
 from quod.filecoin.proving import Prover
 from quod.formats.source import existing_size
 from quod.frozen import frozen
+from quod.groth16.device_key.key import DeviceKey
 from quod.service.errors import KeyInUseError
 from quod.service.filecoin.circuit_ids import circuit_id
 from quod.service.keys import CacheStatus, Tier
@@ -140,5 +141,7 @@ def memory_bytes(prover: Prover, file_bytes: int) -> int:
 
     file_bytes: the size of the parameter file, which a key in host memory contains.
     """
-    nbytes = prover.key.resident.nbytes
-    return nbytes + file_bytes if in_host_memory(prover.key.device) else nbytes
+    key = prover.key
+    if isinstance(key, DeviceKey):
+        return key.memory.nbytes
+    return key.resident.nbytes + (file_bytes if in_host_memory(key.device) else 0)

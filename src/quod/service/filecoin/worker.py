@@ -219,8 +219,8 @@ class FilecoinWorker:
     def _result(self, work: Work, provers: Provers) -> bytes:
         """Prove a partition; return its result, in JSON: the proof in hex, and milliseconds.
 
-        The names of the times are those of cuzk.proto. Unlike in bellperson, synthesis is the check
-        of the vanilla proofs, and the computation of the witness counts as that of the GPU.
+        The names of the times are those of cuzk.proto; the time of synthesis includes the check of
+        the vanilla proofs.
         """
         lease, times = work.lease, dict[str, int]()
         parameters = parameters_of(lease.key)
