@@ -9,11 +9,11 @@ import random
 
 import pytest
 
-from quod.r1cs.determinism.assignment import Assignment, Conflict
 from quod.r1cs.determinism.normal_form import NormalForm
 from quod.r1cs.determinism.propagation import Propagation
 from quod.r1cs.determinism.report import check
 from quod.r1cs.determinism.rows import rows_of
+from quod.r1cs.determinism.search.assignment import Assignment, Conflict
 from tests.r1cs.determinism.all_gadgets import GADGETS, gadget_rows
 from tests.r1cs.determinism.removal import verdict_without, with_difference, without
 from tools import determinism

@@ -8,7 +8,7 @@ from quod.field.array import integers_to_words
 from quod.formats.curves import field_named
 from quod.formats.wtns import Witness
 from quod.r1cs.determinism.rows import Rows
-from quod.r1cs.determinism.search import Pair
+from quod.r1cs.determinism.search.pairs import Pair
 
 _MAX_SIGNALS = 8
 """The number of inputs, and of differing signals, that a text has."""

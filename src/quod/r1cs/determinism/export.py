@@ -15,7 +15,7 @@ from quod.formats.source import Path
 from quod.formats.wtns import write_wtns
 from quod.r1cs.determinism.counterexample import witnesses_of
 from quod.r1cs.determinism.report import AMBIGUOUS, UNIQUE, Report, Verdict
-from quod.r1cs.determinism.search import Pair
+from quod.r1cs.determinism.search.pairs import Pair
 from quod.r1cs.determinism.waivers import Waiver
 
 _SARIF_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

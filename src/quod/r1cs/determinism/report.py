@@ -24,7 +24,7 @@ from quod.r1cs.determinism.normal_form import NormalForm
 from quod.r1cs.determinism.propagation import Propagation, TimeIsUp
 from quod.r1cs.determinism.rows import Rows
 from quod.r1cs.determinism.rules import Lemma, Step
-from quod.r1cs.determinism.search import Pair, Search
+from quod.r1cs.determinism.search.pairs import Pair, Search
 from quod.wording import counted
 
 UNIQUE: Literal["unique"] = "unique"

@@ -18,7 +18,7 @@ from quod.r1cs.determinism.arguments.one_hot import run_one_hot
 from quod.r1cs.determinism.cores import cores_of
 from quod.r1cs.determinism.normal_form import NormalForm
 from quod.r1cs.determinism.propagation import Propagation
-from quod.r1cs.determinism.search import Search
+from quod.r1cs.determinism.search.pairs import Search
 from quod.r1cs.determinism.sources import ALL, rows_of_circuit
 from quod.r1cs.inputs import Inputs, input_values
 from quod.r1cs.names import wire_name

@@ -13,7 +13,7 @@ from quod.r1cs.determinism.findings.projection import Occurrences
 from quod.r1cs.determinism.lints import Finding
 from quod.r1cs.determinism.normal_form import Affine, Equation
 from quod.r1cs.determinism.propagation import Propagation
-from quod.r1cs.determinism.undefined import undefined_terms
+from quod.r1cs.determinism.search.undefined import undefined_terms
 
 _MIN_BITS = 3
 """The number of bits from which on weights 1, 2, 4 are a decomposition."""

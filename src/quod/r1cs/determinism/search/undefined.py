@@ -9,12 +9,12 @@ from __future__ import annotations
 import random
 from collections.abc import Iterable
 
-from quod.r1cs.determinism.assignment import Assignment
 from quod.r1cs.determinism.cores import Core
-from quod.r1cs.determinism.elimination import Elimination
 from quod.r1cs.determinism.normal_form import Affine
 from quod.r1cs.determinism.propagation import Propagation
 from quod.r1cs.determinism.rules import zero_of
+from quod.r1cs.determinism.search.assignment import Assignment
+from quod.r1cs.determinism.search.elimination import Elimination
 
 _MAX_QUOTIENTS = 6
 _MAX_CONE = 600

@@ -12,12 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from time import monotonic
 
 from quod.frozen import frozen
-from quod.r1cs.determinism.assignment import Assignment, Conflict
 from quod.r1cs.determinism.cores import Core
-from quod.r1cs.determinism.elimination import solve_near
 from quod.r1cs.determinism.propagation import Propagation
 from quod.r1cs.determinism.rules import sum_of_roots, zero_of
-from quod.r1cs.determinism.undefined import assign_undefined, undefined_quotients
+from quod.r1cs.determinism.search.assignment import Assignment, Conflict
+from quod.r1cs.determinism.search.elimination import solve_near
+from quod.r1cs.determinism.search.undefined import assign_undefined, undefined_quotients
 
 _PLAIN_STARTS = 2
 """The number of attempts before those with a quotient 0/0."""

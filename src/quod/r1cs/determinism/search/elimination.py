@@ -10,8 +10,8 @@ import random
 from collections.abc import Iterable
 
 from quod.r1cs.determinism.arithmetic import inverse, quadratic_roots
-from quod.r1cs.determinism.assignment import Assignment, Conflict
 from quod.r1cs.determinism.normal_form import Affine, Product
+from quod.r1cs.determinism.search.assignment import Assignment, Conflict
 
 Row = dict[int, int]
 """Coefficients by node; node 0 is the constant 1."""

@@ -1,0 +1,1 @@
+"""The search for counterexamples: two witnesses with equal inputs and different targets."""
