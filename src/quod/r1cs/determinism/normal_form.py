@@ -69,6 +69,11 @@ class NormalForm:
         """The number of nodes: wires and forms."""
         return self.wires + len(self.forms)
 
+    def values(self, wires: Sequence[int]) -> list[int]:
+        """Return the values of all nodes for those of all wires."""
+        forms = [sum([wires[wire] * k for wire, k in zip(*terms)]) for terms in self.forms]
+        return [*wires, *(value % self.prime for value in forms)]
+
     def _add(self, rows: Rows, row: int) -> None:
         """Add a row as an equation or as a product."""
         (a, a_constant), (b, b_constant), (c, c_constant) = (

@@ -22,7 +22,7 @@ from quod.r1cs.determinism.lemmas import MIN_ROWS, LemmaPropagation
 from quod.r1cs.determinism.lints import Finding
 from quod.r1cs.determinism.normal_form import NormalForm
 from quod.r1cs.determinism.propagation import Propagation, TimeIsUp
-from quod.r1cs.determinism.rows import Rows
+from quod.r1cs.determinism.rows import Rows, check_witness
 from quod.r1cs.determinism.rules import Lemma, Step
 from quod.r1cs.determinism.search.pairs import Pair, Search
 from quod.wording import counted
@@ -145,15 +145,20 @@ def empty_report(rows: Rows, reason: str) -> Report:
 
 
 def check(
-    rows: Rows, *, seconds: float = 60.0, seed: int = 0, progress: Progress = lambda text: None
+    rows: Rows, *, witness: Sequence[int] | None = None, seconds: float = 60.0, seed: int = 0,
+    progress: Progress = lambda text: None,
 ) -> Report:  # fmt: skip
     """Decide for each target whether the inputs determine it.
 
+    witness: the values of all wires of a witness, from which the search starts.
     Targets that no rule and no search decides within the time limit are `unknown`. If the source
-    has inputs without a wire, no target is `ambiguous`.
+    has inputs without a wire, no target is `ambiguous`. Raises InputError if the witness does not
+    satisfy a constraint.
     """
     begin = monotonic()
     deadline = begin + seconds
+    if witness is not None:
+        check_witness(rows, witness)
     progress(f"reading {counted(rows.count, 'constraint')}")
     if rows.count >= MIN_ROWS and (report := _check_with_lemmas(rows, begin, seconds, progress)):
         return report
@@ -172,7 +177,7 @@ def check(
     undecided = {wire for wire in rows.targets if not determined[wire]}
     if undecided and not timed_out:
         cores = [core for core in cores_of(facts) if not undecided.isdisjoint(core.nodes)]
-        search = Search(facts, deadline, seed)
+        search = Search(facts, deadline, seed, witnesses=[] if witness is None else [witness])
         for number, core in enumerate(cores):
             core_rows = tuple(core.rows(facts))
             progress(
@@ -198,6 +203,31 @@ def check(
         rows, tuple(verdicts), certificate, pairs, timed_out, monotonic() - begin, (), findings,
         has_all,
     )  # fmt: skip
+
+
+def counterexample(
+    rows: Rows, *, witnesses: Sequence[Sequence[int]] = (), seconds: float = 60.0, seed: int = 0
+) -> Pair | None:
+    """Search for two witnesses with equal inputs and different targets, and prove nothing.
+
+    This takes less time than `check`, whose verdicts it does not replace: None is no verdict.
+    witnesses: each the values of all wires; the search starts from them. Raises InputError if one
+        does not satisfy a constraint.
+    """
+    deadline = monotonic() + seconds
+    for witness in witnesses:
+        check_witness(rows, witness)
+    facts = Propagation(rows, NormalForm(rows), deadline)
+    try:
+        facts.run()
+    except TimeIsUp:
+        return None
+    search = Search(facts, deadline, seed, witnesses=witnesses)
+    for core in cores_of(facts):
+        targets = sorted({*rows.targets}.intersection(core.nodes))
+        if targets and (pair := search.pair(core, targets)) is not None:
+            return pair
+    return None
 
 
 class _Facts(Propagation):

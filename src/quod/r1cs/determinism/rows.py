@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 
-from quod.errors import InputError
+from quod.errors import InputError, MismatchError
 from quod.field.primality import is_prime
 from quod.frozen import frozen
 
@@ -123,6 +123,21 @@ class Rows:
             if (a * b - c) % self.prime:
                 failing.append(row)
         return failing
+
+
+def check_witness(rows: Rows, values: Sequence[int]) -> None:
+    """Raise InputError unless values of all wires are a witness, naming the first row that fails.
+
+    MismatchError if their number is not that of the wires.
+    """
+    if len(values) != rows.wires:
+        raise MismatchError(
+            f"the witness has {len(values):,} values and the system {rows.wires:,} wires"
+        )
+    if values[0] != 1:
+        raise InputError("the first value of a witness must be 1")
+    if failing := rows.failing(values):
+        raise InputError(f"the witness does not satisfy {rows.place(failing[0])}")
 
 
 def rows_of(

@@ -9,7 +9,6 @@ unless the wire is declared free (`ConstraintSystem.free`).
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
 
 from quod.frozen import frozen
 from quod.r1cs.checks import UnsatisfiedError, failing_rows, failures_of
@@ -71,7 +70,7 @@ def tampered(system: ConstraintSystem, count: int, inputs: Inputs, *, seed: int)
     public = len(system.public_names)
     node_of = {wire: wire + public if wire > 0 else -wire for wire in wires}
     core_of = {node: core for core in cores_of(facts) for node in core.nodes}
-    values = _node_values(facts.form, in_order(system, honest))
+    values = facts.form.values(in_order(system, honest))
     # To solve equations after conflicts would take twenty times as long for all wires.
     search = Search(facts, float("inf"), seed, solves_equations=False)
     accepted = []
@@ -96,14 +95,6 @@ def _facts(system: ConstraintSystem) -> Propagation:
     run_one_hot(facts)
     find_denominators(facts)
     return facts
-
-
-def _node_values(form: NormalForm, wires: Sequence[int]) -> list[int]:
-    """Return the values of all nodes for those of all wires."""
-    return [
-        *wires,
-        *(sum(wires[wire] * k for wire, k in zip(*terms)) % form.prime for terms in form.forms),
-    ]
 
 
 def _accepted(

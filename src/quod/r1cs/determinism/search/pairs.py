@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
+from itertools import zip_longest
 from time import monotonic
 
 from quod.frozen import frozen
@@ -17,6 +18,8 @@ from quod.r1cs.determinism.propagation import Propagation
 from quod.r1cs.determinism.rules import sum_of_roots, zero_of
 from quod.r1cs.determinism.search.assignment import Assignment, Conflict
 from quod.r1cs.determinism.search.elimination import solve_near
+from quod.r1cs.determinism.search.positional import decompositions, digits_of
+from quod.r1cs.determinism.search.repair import Repair
 from quod.r1cs.determinism.search.undefined import assign_undefined, undefined_quotients
 
 _PLAIN_STARTS = 2
@@ -32,6 +35,10 @@ _MAX_ZERO_FACTORS = 12
 _MAX_WIDE_NODES = 6
 _MAX_COMPENSATED = 8
 """The number of changes of a node that are tried because its equations can compensate them."""
+_MAX_REPAIRED = 64
+"""The number of nodes with, and of those without a range that are changed before a repair."""
+_REPAIR_SHARE = 4
+"""Repairs of a witness take at most this part of the remaining time."""
 _RANDOM_VALUES = 4
 """The number of further random values that are tried for a node without a range."""
 _FURTHER_ATTEMPTS = 10
@@ -54,9 +61,16 @@ class Search:
     """The search in one system; its two assignments are used again for each core."""
 
     def __init__(
-        self, facts: Propagation, deadline: float, seed: int = 0, *, solves_equations: bool = True
-    ) -> None:
+        self, facts: Propagation, deadline: float, seed: int = 0, *,
+        solves_equations: bool = True, witnesses: Sequence[Sequence[int]] = (),
+    ) -> None:  # fmt: skip
+        """Start a search.
+
+        solves_equations: whether linear equations are solved after conflicts.
+        witnesses: each the values of all wires; the search starts from them.
+        """
         self.facts, self.deadline, self._solves_equations = facts, deadline, solves_equations
+        self._witness_values = [facts.form.values(witness) for witness in witnesses]
         self._generator = random.Random(seed)
         self._prime = facts.prime
         self._attempts = 0
@@ -64,9 +78,14 @@ class Search:
         self._is_ordered = False
         self._first = Assignment(facts)
         self._second = Assignment(facts)
+        self._repair: Repair | None = None
 
     def pair(self, core: Core, targets: Sequence[int]) -> Pair | None:
         """Return two witnesses that differ in one of the targets, which the core contains."""
+        for values in self._witness_values:
+            pair = self.repaired(core, targets, values)
+            if pair is not None and self._is_valid(pair, targets):
+                return pair
         for witness in self._witnesses(core):
             if monotonic() > self.deadline:
                 return None
@@ -76,7 +95,10 @@ class Search:
             if nodes:
                 pair = self.changed(core, nodes, targets, first)
             else:
-                pair = self._second_witness(core, targets, first)
+                is_tried = any(first is values for values in self._witness_values)
+                pair = None if is_tried else self.repaired(core, targets, first)
+                if pair is None:
+                    pair = self._second_witness(core, targets, first)
             if pair is not None and self._is_valid(pair, targets):
                 return pair
         return None
@@ -95,8 +117,11 @@ class Search:
     def _witnesses(self, core: Core) -> Iterator[tuple[list[int], list[int]] | None]:
         """Yield witnesses, each with the nodes to change, and None for each failure.
 
-        Quotients 0/0 follow the first attempts.
+        The witnesses that the search starts from come first. Quotients 0/0 follow the first
+        attempts.
         """
+        for values in self._witness_values:
+            yield values, []
         for number, start in enumerate(self._starts(core)):
             self._set_order(number == 0)
             if number == _PLAIN_STARTS:
@@ -235,7 +260,10 @@ class Search:
                     solve_near(assignment, node, self._generator)
                 if assignment.values[node] is not None:
                     continue
-                values = self._roots(assignment, node) or list(candidates(node))
+                values = self._roots(assignment, node) or [
+                    *self._digits(assignment, node),
+                    *candidates(node),
+                ]
             except Conflict:
                 values = []
                 dead_ends += 1
@@ -272,7 +300,68 @@ class Search:
                     return roots
         return []
 
+    def _digits(self, assignment: Assignment, node: int) -> list[int]:
+        """Return the values of a node that is a digit of a number, in its decompositions.
+
+        The number is known modulo p alone, and has several decompositions, as one of all bits.
+        """
+        facts, values = self.facts, assignment.values
+        for index in facts.equations_of[node] if facts.ranges[node] else ():
+            if assignment.unassigned[index] > 1:
+                equation, digits, total = facts.equations[index], [], 0
+                for each, k in zip(equation.nodes, equation.coefficients):
+                    value = values[each]
+                    if value is not None:
+                        total += k * value
+                    else:
+                        # A node without a range is a bit without its constraint, or no digit.
+                        digits.append((each, k, facts.ranges[each] or (0, 1)))
+                number = -total - equation.constant
+                weighted = digits_of(digits, 1, self._prime)
+                if weighted:
+                    return [
+                        dict(decomposition)[node]
+                        for decomposition in decompositions(weighted, number, self._prime)
+                    ]
+        return []
+
     # --- the second witness
+
+    def repaired(self, core: Core, targets: Sequence[int], first: Sequence[int]) -> Pair | None:
+        """Change one node of a witness after the other, and repair what fails.
+
+        first: the values of all nodes.
+        Returns the first pair that differs in a target, or None.
+        """
+        if self._repair is None:
+            self._repair = Repair(self.facts)
+        repair, ranges, wires = self._repair, self.facts.ranges, self.facts.form.wires
+        repair.start(first)
+        deadline = monotonic() + (self.deadline - monotonic()) / _REPAIR_SHARE
+        nodes = sorted((node for node in core.nodes if node < wires), key=repair.ranks.__getitem__)
+        wide = [node for node in nodes if ranges[node] is None][:_MAX_REPAIRED]
+        narrow = [node for node in nodes if ranges[node] is not None][:_MAX_REPAIRED]
+        values = {node: self._changed_values(node, first[node]) for node in wide}
+        # A constraint that is missing leaves its last node without a range, and so often also
+        # those that follow from it: the first of them is changed most thoroughly.
+        trials = [(node, value) for node in wide[:1] for value in values[node]]
+        wide_trials = [(node, value) for node in wide[1:] for value in values[node]]
+        narrow_trials = [(node, self._other_value(node, first[node])) for node in narrow]
+        for pair in zip_longest(wide_trials, narrow_trials):
+            trials += [trial for trial in pair if trial is not None]
+        for node, value in trials:
+            if monotonic() > deadline:
+                return None
+            if repair.attempt(node, value, deadline):
+                if any(repair.values[wire] != first[wire] for wire in targets):
+                    return Pair(list(first[:wires]), repair.values[:wires])
+        return None
+
+    def _other_value(self, node: int, before: int) -> int:
+        """Return another value in the range of a node."""
+        low, high = self.facts.ranges[node] or (0, 1)
+        value = self._generator.randint(low, high) % self._prime
+        return value if value != before else (high if before == low % self._prime else low)
 
     def _second_witness(
         self, core: Core, targets: Sequence[int], first: Sequence[int]
