@@ -15,6 +15,7 @@ from quod.cli import entry
 from quod.errors import InputError
 from quod.formats import SparseMatrix, Witness
 from quod.formats.r1cs import write_r1cs
+from quod.formats.wtns import write_wtns
 from quod.testing import assert_deterministic
 
 System = r1cs.ConstraintSystem
@@ -61,6 +62,44 @@ def test_ambiguous_output(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
         assert entry.run(["wtns", "check", "root.r1cs", f"pair-{number}.wtns"]) == 0
     (run,) = json.loads((folder / "log.sarif").read_text())["runs"]
     assert [result["ruleId"] for result in run["results"]] == ["ambiguous"]
+
+
+def test_search_from_a_witness(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The first witness of the counterexample is the one that the search starts from."""
+    circuit = r1cs.trace(square_root)
+    write_wtns("start.wtns", "bn254", circuit.witness({"x": 49}).values)
+    words = ["r1cs", "check", "root.r1cs", "root.sym", "--targets", "root", "--inputs", "x"]
+    words += ["--witness", "start.wtns", "--counterexample", "pair"]
+    assert entry.run(words) == 13
+    assert "for the inputs main.x = 49" in capsys.readouterr().out
+    assert np.array_equal(Witness.open("pair-1.wtns").values, Witness.open("start.wtns").values)
+
+
+def test_search_from_no_witness(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A witness that violates a constraint, or is of another circuit or field, is refused."""
+    circuit = r1cs.trace(square_root)
+    values = circuit.witness({"x": 49}).values.copy()
+    values[2, 0] += 1
+    write_wtns("wrong.wtns", "bn254", values)
+    write_wtns("short.wtns", "bn254", values[:2])
+    write_wtns("other.wtns", "bls12_381", values)
+    for name, code, message in (
+        ("wrong", 3, "the witness does not satisfy constraint 2"),
+        ("short", 4, "the witness has 2 values and the system"),
+        ("other", 4, "the witness is over bls12_381, not bn254"),
+    ):
+        words = ["r1cs", "check", "root.r1cs", "--targets", "1", "--witness", f"{name}.wtns"]
+        assert entry.run(words) == code
+        assert message in capsys.readouterr().err
+    with pytest.raises(InputError, match=r"does not satisfy constraint \d .*test_r1cs_check.py"):
+        circuit.check(targets=["root"], start=[1, 49, 8, 49, 0, 0])
+
+
+def test_search_from_inputs() -> None:
+    """A circuit computes the witness that the search starts from."""
+    report = r1cs.trace(square_root).check(targets=["root"], start={"x": 49})
+    (pair,) = report.pairs.values()
+    assert sorted([pair.first[2], report.rows.prime - pair.second[2]]) == [7, 7]
 
 
 def test_json(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:

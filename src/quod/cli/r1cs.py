@@ -16,6 +16,7 @@ from quod.wording import counted
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from quod.formats import R1cs
     from quod.r1cs.determinism.report import Report
     from quod.r1cs.determinism.waivers import Waiver
 
@@ -65,6 +66,9 @@ def check(
         str | None,
         Option(metavar="NAMES", help="Signals to decide, with commas between, or `all`."),
     ] = None,
+    witness: Annotated[
+        Path | None, Option(metavar="FILE", help="Witness (.wtns) from which the search starts.")
+    ] = None,
     time: Annotated[float, Option(metavar="S", help="Time limit.", check=finite_seconds)] = 60.0,
     waivers: Annotated[Path | None, Option(metavar="FILE", help="Waived signals (JSON).")] = None,
     counterexample: Annotated[
@@ -90,7 +94,7 @@ def check(
 
     outputs = [] if sarif is None else [sarif]
     outputs += [] if counterexample is None else counterexample_paths(counterexample)
-    check_outputs(outputs, [path for path in (r1cs, symbols, waivers) if path is not None])
+    check_outputs(outputs, [path for path in (r1cs, symbols, witness, waivers) if path is not None])
     from quod.formats import R1cs
     from quod.formats.sym import wire_names
     from quod.r1cs.determinism.report import AMBIGUOUS, UNIQUE, empty_report
@@ -114,7 +118,11 @@ def check(
         if sarif is not None:
             write_sarif(sarif, empty_report(rows, reason), str(r1cs))
         raise UndecidedError(f"{r1cs} {reason}")
-    report = decide(rows, seconds=time, progress=lambda text: note(text, quiet=quiet))
+    start = None if witness is None else _values_of(witness, system)
+    with nullcontext() if witness is None else naming_file(witness):
+        report = decide(
+            rows, witness=start, seconds=time, progress=lambda text: note(text, quiet=quiet)
+        )
     waiver_of: dict[int, Waiver] = {}
     try:
         with nullcontext() if waivers is None else naming_file(waivers):
@@ -168,6 +176,20 @@ def check(
             f"{r1cs} marks no outputs: {counted(assumed, 'public signal')} {taken}, not decided.",
             quiet=quiet,
         )
+
+
+def _values_of(path: Path, system: R1cs) -> list[int]:
+    """Return the values of a witness file; raises MismatchError if its field is another one."""
+    from quod.errors import MismatchError
+    from quod.field.array import words_to_integers
+    from quod.formats import Witness
+    from quod.formats.curves import field_named
+
+    witness = Witness.open(path)
+    field = field_named(witness.curve)
+    if field.value != system.fr.value:
+        raise MismatchError(f"{path}: the witness is over {witness.curve}, not {system.curve}")
+    return words_to_integers(field, witness.values)
 
 
 def _show_report(

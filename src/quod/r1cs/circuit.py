@@ -200,12 +200,12 @@ class Circuit:
     @overload
     def check(
         self, *, inputs: Sequence[str] | None = None, targets: Sequence[str] | None = None,
-        seconds: float = 60.0,
+        start: Inputs | Witness | Sequence[int] | None = None, seconds: float = 60.0,
     ) -> Report: ...  # fmt: skip
     def check(
         self, witness: Witness | Sequence[int] | None = None, *,
         inputs: Sequence[str] | None = None, targets: Sequence[str] | None = None,
-        seconds: float = 60.0,
+        start: Inputs | Witness | Sequence[int] | None = None, seconds: float = 60.0,
     ) -> list[Failure] | Report:  # fmt: skip
         """Check a witness, or without one decide whether the inputs determine the outputs.
 
@@ -215,12 +215,25 @@ class Circuit:
 
         Without: return a report with a verdict for each target (docs/determinism.md). By default
         the targets are the public values that the circuit computes, and the inputs the declared
-        ones. Targets that are not decided within the time limit are unknown. Raises InputError for
-        a name that no signal has.
+        ones. `start` is a witness, or values of the inputs for one, from which the search for
+        counterexamples starts. Targets that are not decided within the time limit are unknown.
+        Raises InputError for a name that no signal has, and for a start that does not satisfy the
+        constraints.
         """
         if witness is None:
             question = rows_of_circuit(self.system, inputs=inputs, targets=targets)
-            return decide(question, seconds=seconds)
+            values = None
+            if isinstance(start, Mapping):
+                values = self.values(start)
+            elif start is not None:
+                values = self._integers(self._words_of(start))
+            return decide(question, witness=values, seconds=seconds)
+        words = self._words_of(witness)
+        (rows,) = self._failing(words[None])
+        return self._failures(words, rows)
+
+    def _words_of(self, witness: Witness | Sequence[int]) -> Words:
+        """Return the values of a witness; raises MismatchError or InputError as `check` does."""
         if isinstance(witness, Witness):
             if witness.curve != self.curve:
                 raise MismatchError(
@@ -242,8 +255,7 @@ class Circuit:
             )
         if words[0, 0] != 1 or words[0, 1:].any():
             raise InputError("the first value of a witness must be 1")
-        (rows,) = self._failing(words[None])
-        return self._failures(words, rows)
+        return words
 
     def _failing(self, witnesses: Words) -> list[list[int]]:
         """Return, for each witness, the rows that fail."""
