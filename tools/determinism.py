@@ -25,10 +25,12 @@ from quod.formats import R1cs
 from quod.r1cs.determinism.report import AMBIGUOUS, UNKNOWN, check
 from quod.r1cs.determinism.rows import Matrix, Rows
 from quod.r1cs.determinism.sources import rows_of_file
-from tests.r1cs.determinism.all_gadgets import GADGETS, gadget_rows
-from tests.r1cs.determinism.removal import REDUNDANT, verdict_without
+from tests.r1cs.determinism.all_gadgets import GADGETS, gadget_rows, gadget_witnesses
+from tests.r1cs.determinism.removal import NEEDED, REDUNDANT, verdict_without
 
 NO_OUTPUTS = "no outputs"
+_WITNESSES = 3
+"""The number of witnesses of a gadget from which searches start."""
 
 
 class Result(NamedTuple):
@@ -86,15 +88,16 @@ def summary(results: Sequence[Result]) -> str:
 def print_removals(names: Sequence[str], seconds: float, sample: int) -> Counter[str]:
     """Print the verdicts about gadgets without each constraint; return their counts."""
     total = Counter[str]()
-    kinds = (AMBIGUOUS, REDUNDANT, UNKNOWN)
-    print("| gadget | constraints | removed | ambiguous | redundant | unknown | CPU s | first |")
-    print("|---|---|---|---|---|---|---|---|")
+    kinds = (AMBIGUOUS, NEEDED, REDUNDANT, UNKNOWN)
+    print(f"| gadget | constraints | removed | {' | '.join(kinds)} | CPU s | first |")
+    print("|---|---|---|---|---|---|---|---|---|")
     for name in names or GADGETS:
         begin = process_time()
         rows = gadget_rows(name)
         count = rows.count - len(rows.targets)
         removed = sorted(random.Random(1).sample(range(count), min(sample, count)))
-        verdicts = {row: verdict_without(rows, row, seconds) for row in removed}
+        witnesses = gadget_witnesses(name, _WITNESSES)
+        verdicts = {row: verdict_without(rows, row, seconds, witnesses) for row in removed}
         counts = Counter(verdicts.values())
         total += counts
         unknown = [str(row) for row, verdict in verdicts.items() if verdict == UNKNOWN]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from quod import r1cs
 from quod.curve import EDWARDS
 from quod.r1cs import gadgets
+from quod.r1cs.circuit import Circuit
 from quod.r1cs.determinism.rows import Rows
 from quod.r1cs.determinism.sources import rows_of_circuit
 from quod.r1cs.gadgets.bellman.sha import sha256 as bellman_sha256
+from quod.r1cs.inputs import Inputs
+from quod.r1cs.reference.eddsa import eddsa_public_key, eddsa_sign
 from quod.r1cs.system import Operand
 
 System = r1cs.ConstraintSystem
@@ -23,11 +27,13 @@ class Gadget(NamedTuple):
     results: builds it and returns its results; assertions have none.
     is_small: whether `make test` decides it, with the time that it has.
     curve: the curve over whose scalar field it is.
+    inputs: inputs that satisfy the constraints, if random ones do not.
     """
 
     results: Callable[[System], Iterable[Operand] | None]
     is_small: bool = True
     curve: str = "bn254"
+    inputs: Callable[[random.Random], Inputs] | None = None
 
 
 def gadget_rows(name: str) -> Rows:
@@ -35,13 +41,51 @@ def gadget_rows(name: str) -> Rows:
 
     Constraints that define the outputs follow those of the gadget: one for each target.
     """
+    return rows_of_circuit(gadget_circuit(name).system)
+
+
+def gadget_circuit(name: str) -> Circuit:
+    """A gadget with its results as outputs."""
 
     def circuit(system: System) -> None:
         results = GADGETS[name].results(system)
         for index, signal in enumerate(() if results is None else results):
             system.output(f"out[{index}]", signal)
 
-    return rows_of_circuit(r1cs.trace(circuit, GADGETS[name].curve).system)
+    return r1cs.trace(circuit, GADGETS[name].curve)
+
+
+def gadget_witnesses(name: str, count: int, seed: int = 1) -> list[list[int]]:
+    """Witnesses of a gadget from its program, for random inputs; some or none where these fail."""
+    circuit, generator = gadget_circuit(name), random.Random(seed)
+    witnesses: list[list[int]] = []
+    inputs = GADGETS[name].inputs
+    for trial in range(_TRIALS):
+        limit = (circuit.field.value, 1 << 16, 1 << generator.randrange(1, 254))[trial % 3]
+        values = circuit.values(
+            _random_inputs(circuit, generator, limit) if inputs is None else inputs(generator)
+        )
+        if not circuit.check(values):
+            witnesses.append(values)
+        if len(witnesses) == count:
+            break
+    return witnesses
+
+
+_TRIALS = 40
+
+
+def _random_inputs(circuit: Circuit, generator: random.Random, limit: int) -> Inputs:
+    """Random bits, and numbers below a limit."""
+    inputs: dict[str, int | list[int]] = {}
+    for name, declared in circuit.inputs.items():
+        count = len(declared.wires)
+        if declared.bits:
+            inputs[name] = generator.getrandbits(count)
+            continue
+        numbers = [generator.randrange(limit) for _ in declared.wires]
+        inputs[name] = numbers[0] if declared.single else numbers
+    return inputs
 
 
 def _numbers(system: System, size: int) -> tuple[r1cs.Signal, r1cs.Signal]:
@@ -97,6 +141,14 @@ def _assert_eddsa(system: System) -> None:
         system, system.public("key", 2), system.public("message"), system.private("r8", 2),
         system.private("s"),
     )  # fmt: skip
+
+
+def _signature(generator: random.Random) -> Inputs:
+    key, message = generator.randbytes(32), generator.getrandbits(200)
+    signature = eddsa_sign(key, message)
+    return {
+        "key": eddsa_public_key(key), "message": message, "r8": signature.r8, "s": signature.s
+    }  # fmt: skip
 
 
 def _root_of_path(system: System) -> list[r1cs.Signal]:
@@ -193,7 +245,7 @@ GADGETS: dict[str, Gadget] = {
             gadgets.merkle_root(s, s.private("leaf"), s.private("path", 3), s.private("index", 3))
         ]
     ),
-    "assert_eddsa": Gadget(_assert_eddsa, is_small=False),
+    "assert_eddsa": Gadget(_assert_eddsa, is_small=False, inputs=_signature),
     "blake2s_hash": Gadget(
         lambda s: gadgets.blake2s_hash(s, s.private_bits("x", 8), b"12345678"), is_small=False
     ),

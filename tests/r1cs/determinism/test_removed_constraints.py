@@ -14,7 +14,7 @@ from quod.r1cs.determinism.propagation import Propagation
 from quod.r1cs.determinism.report import check
 from quod.r1cs.determinism.rows import rows_of
 from quod.r1cs.determinism.search.assignment import Assignment, Conflict
-from tests.r1cs.determinism.all_gadgets import GADGETS, gadget_rows
+from tests.r1cs.determinism.all_gadgets import GADGETS, gadget_rows, gadget_witnesses
 from tests.r1cs.determinism.removal import verdict_without, with_difference, without
 from tools import determinism
 
@@ -88,9 +88,11 @@ def test_second_witness_of_packed_sums() -> None:
 def test_table_of_removed_constraints(capsys: pytest.CaptureFixture[str]) -> None:
     determinism.main(["--removed", "is_zero", "exclusive_or"])
     lines = capsys.readouterr().out.splitlines()
-    assert lines[2].startswith("| is_zero | 2 | 2 | 2 | 0 | 0 | ")
-    assert lines[3].startswith("| exclusive_or | 3 | 3 | 1 | 2 | 0 | ")
-    assert lines[-1] == "5 removed: 3 ambiguous, 2 redundant, 0 unknown; decided 100.0 %"
+    assert lines[2].startswith("| is_zero | 2 | 2 | 2 | 0 | 0 | 0 | ")
+    assert lines[3].startswith("| exclusive_or | 3 | 3 | 1 | 0 | 2 | 0 | ")
+    assert lines[-1] == (
+        "5 removed: 3 ambiguous, 0 needed, 2 redundant, 0 unknown; decided 100.0 %"
+    )
 
 
 def test_systems_without_a_constraint() -> None:
@@ -120,4 +122,28 @@ def test_verdicts_without_a_constraint() -> None:
     assertion = rows_of(101, 3, [hint], [1], [])
     assert verdict_without(assertion, 0) == "ambiguous"
     assert verdict_without(rows_of(101, 3, [hint, hint], [1], [2]), 1) == "redundant"
+    assert verdict_without(rows_of(101, 3, [hint, hint], [1], []), 1) == "redundant"
     assert verdict_without(rows_of(101, 3, [hint], [1], [2]), 0) == "ambiguous"
+
+
+def test_assertion_about_inputs_is_needed() -> None:
+    """x * x = y without outputs: the inputs determine the difference, and may violate it."""
+    square = ({1: 1}, {1: 1}, {2: 1})
+    rows = rows_of(101, 3, [square, square], [1, 2], [])
+    assert verdict_without(rows, 0, witnesses=[[1, 3, 9]]) == "redundant"
+    assert verdict_without(rows_of(101, 3, [square], [1, 2], []), 0, 60.0, [[1, 3, 9]]) == "needed"
+
+
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [
+        ("bits of the field", 32), ("bits of the field", 119), ("MontgomeryPoints.multiply", 48),
+        ("MontgomeryPoints.multiply", 63),
+    ],
+)  # fmt: skip
+def test_search_from_a_witness_finds_another_one(name: str, row: int) -> None:
+    """A bit without its constraint, a product in a comparison, a double, and a sum of points."""
+    rows = gadget_rows(name)
+    witnesses = gadget_witnesses(name, 3)
+    assert verdict_without(rows, row, witnesses=witnesses) == "ambiguous"
+    assert all(not rows.failing(witness) for witness in witnesses)
