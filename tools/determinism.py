@@ -29,7 +29,7 @@ from tests.r1cs.determinism.all_gadgets import GADGETS, gadget_rows, gadget_witn
 from tests.r1cs.determinism.removal import NEEDED, REDUNDANT, verdict_without
 
 NO_OUTPUTS = "no outputs"
-_WITNESSES = 3
+_WITNESSES = 6
 """The number of witnesses of a gadget from which searches start."""
 
 

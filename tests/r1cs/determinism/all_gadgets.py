@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from quod import r1cs
 from quod.curve import EDWARDS
+from quod.curve.edwards.affine import edwards_group
 from quod.r1cs import gadgets
 from quod.r1cs.circuit import Circuit
 from quod.r1cs.determinism.rows import Rows
@@ -151,6 +152,12 @@ def _signature(generator: random.Random) -> Inputs:
     }  # fmt: skip
 
 
+def _multiple(generator: random.Random) -> Inputs:
+    scalar = generator.randrange(1, BABY_JUBJUB.fr.value)
+    point = edwards_group(BABY_JUBJUB).multiply(scalar, BABY_JUBJUB.generator)
+    return {"k": generator.getrandbits(8), "p": point}
+
+
 def _root_of_path(system: System) -> list[r1cs.Signal]:
     root, _ = gadgets.root_of_private_path(
         system, system.private("leaf"), [2, 4], lambda s, nodes: s.multiply(s.sum(nodes), nodes[0])
@@ -236,7 +243,7 @@ GADGETS: dict[str, Gadget] = {
     "MontgomeryPoints.add": Gadget(_montgomery_sum),
     # Unknown: v is nonzero, as no point of order two is on the curve.
     "MontgomeryPoints.double": Gadget(_montgomery_double, is_small=False),
-    "MontgomeryPoints.multiply": Gadget(_montgomery_multiple, is_small=False),
+    "MontgomeryPoints.multiply": Gadget(_montgomery_multiple, is_small=False, inputs=_multiple),
     "pedersen_point": Gadget(
         lambda s: gadgets.pedersen_point(s, s.private_bits("b", 16)), is_small=False
     ),

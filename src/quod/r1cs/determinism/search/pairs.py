@@ -37,6 +37,7 @@ _MAX_COMPENSATED = 8
 """The number of changes of a node that are tried because its equations can compensate them."""
 _MAX_REPAIRED = 64
 """The number of nodes with, and of those without a range that are changed before a repair."""
+_FIRST_NODES = 4
 _REPAIR_SHARE = 4
 """Repairs of a witness take at most this part of the remaining time."""
 _RANDOM_VALUES = 4
@@ -82,10 +83,12 @@ class Search:
 
     def pair(self, core: Core, targets: Sequence[int]) -> Pair | None:
         """Return two witnesses that differ in one of the targets, which the core contains."""
-        for values in self._witness_values:
-            pair = self.repaired(core, targets, values)
-            if pair is not None and self._is_valid(pair, targets):
-                return pair
+        # First the likeliest changes of all witnesses.
+        for is_quick in (True, False):
+            for values in self._witness_values:
+                pair = self.repaired(core, targets, values, is_quick=is_quick)
+                if pair is not None and self._is_valid(pair, targets):
+                    return pair
         for witness in self._witnesses(core):
             if monotonic() > self.deadline:
                 return None
@@ -327,10 +330,13 @@ class Search:
 
     # --- the second witness
 
-    def repaired(self, core: Core, targets: Sequence[int], first: Sequence[int]) -> Pair | None:
+    def repaired(
+        self, core: Core, targets: Sequence[int], first: Sequence[int], *, is_quick: bool = False
+    ) -> Pair | None:
         """Change one node of a witness after the other, and repair what fails.
 
         first: the values of all nodes.
+        is_quick: whether to change only the first nodes without a range.
         Returns the first pair that differs in a target, or None.
         """
         if self._repair is None:
@@ -344,8 +350,10 @@ class Search:
         values = {node: self._changed_values(node, first[node]) for node in wide}
         # A constraint that is missing leaves its last node without a range, and so often also
         # those that follow from it: the first of them is changed most thoroughly.
-        trials = [(node, value) for node in wide[:1] for value in values[node]]
-        wide_trials = [(node, value) for node in wide[1:] for value in values[node]]
+        trials = [(node, value) for node in wide[:_FIRST_NODES] for value in values[node]]
+        if is_quick:
+            del wide[_FIRST_NODES:], narrow[:]
+        wide_trials = [(node, value) for node in wide[_FIRST_NODES:] for value in values[node]]
         narrow_trials = [(node, self._other_value(node, first[node])) for node in narrow]
         for pair in zip_longest(wide_trials, narrow_trials):
             trials += [trial for trial in pair if trial is not None]
