@@ -187,6 +187,6 @@ def test_all_proofs_of_the_main_chain(shared_fixtures: Path, note: sapling.Note)
 
 
 def test_the_bench_refuses_other_circuits(capsys: pytest.CaptureFixture[str]) -> None:
-    assert entry.run(["bench", "groth16", "--circuit", "sapling-spend"]) == 2
+    assert entry.run(["bench", "groth16", "--circuit", "sapling-mint"]) == 2
     assert "sapling-output" in capsys.readouterr().err
     assert entry.run(["bench", "groth16", "--circuit", "sapling-output", "--constraints", "9"]) == 2

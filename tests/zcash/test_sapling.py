@@ -11,10 +11,7 @@ import pytest
 from quod import zcash as sapling
 from quod.curve import EDWARDS, decode_edwards, edwards_group, encode_edwards
 from quod.errors import InputError
-from quod.hash.sapling_pedersen import (
-    note_commitment_randomness_generator,
-    pedersen_segment_generator,
-)
+from quod.hash.sapling_pedersen import pedersen_segment_generator
 from quod.r1cs import reference
 from quod.zcash import generators
 
@@ -90,7 +87,7 @@ def test_generators() -> None:
     for text, name in GENERATORS.items():
         assert point_bytes(getattr(generators, f"{name}_generator")()) == text
     assert [point_bytes(pedersen_segment_generator(at)) for at in range(4)] == PEDERSEN
-    assert point_bytes(note_commitment_randomness_generator()) == (
+    assert point_bytes(generators.note_randomness_generator()) == (
         "ac776c796563fcd44cc49cfaea8bb796952c266e47779d94574c10ad01754b11"
     )
 

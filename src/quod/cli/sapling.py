@@ -153,12 +153,10 @@ def _inputs(path: Path, asset: str | None) -> Inputs:
     from quod.zcash.masp import asset_identifier, masp_output_inputs
     from quod.zcash.output import output_inputs
 
-    note, esk, rcv = read_note(path)
+    note, esk, rcv = read_note(path, None if asset is None else asset_identifier(asset.encode()))
     if esk is None or rcv is None:
         raise InputError("lacks rcv, or both rseed and esk; add them", path=str(path))
-    if asset is None:
-        return output_inputs(note, esk, rcv)
-    return masp_output_inputs(note, asset_identifier(asset.encode()), esk, rcv)
+    return (output_inputs if asset is None else masp_output_inputs)(note, esk, rcv)
 
 
 def _verify_list(key: VerifyingKey, path: Path, *, quiet: bool) -> None:

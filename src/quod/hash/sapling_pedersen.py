@@ -2,7 +2,8 @@
 
 Zcash protocol specification, 5.4.1.7 and 5.4.8.2. The first two bits of a window encode 1 to 4, the
 third bit is the sign. A window has 16 times the weight of the previous one. Six bits before the
-message, the personalisation, separate the uses of the hash.
+message, the personalisation, separate the uses of the hash. MASP has other generators, from group
+hashes with a personalisation of its own.
 """
 
 from __future__ import annotations
@@ -23,11 +24,17 @@ WINDOWS = 63
 
 NOTE_COMMITMENT = (1, 1, 1, 1, 1, 1)
 MERKLE_DEPTH = 32
-_PERSONALISATION = b"Zcash_PH"
+SAPLING_GENERATORS = b"Zcash_PH"
+"""The personalisation of the group hashes to Sapling's generators."""
 
 
-def sapling_pedersen_point(personalisation: Sequence[int], bits: Sequence[int]) -> EdwardsPair:
-    """Return the point that is the hash of the personalisation's six bits and then `bits`."""
+def sapling_pedersen_point(
+    personalisation: Sequence[int], bits: Sequence[int], generators: bytes = SAPLING_GENERATORS
+) -> EdwardsPair:
+    """Return the point that is the hash of the personalisation's six bits and then `bits`.
+
+    generators: the personalisation, 8 bytes, of the group hashes to the segments' generators.
+    """
     before = bits_of("the personalisation", personalisation)
     if len(before) != 6:
         raise InputError(f"a personalisation is 6 bits, not {len(before)}")
@@ -38,18 +45,13 @@ def sapling_pedersen_point(personalisation: Sequence[int], bits: Sequence[int]) 
     return group.sum(
         point if not sign else group.negate(point)
         for index, (low, high, sign) in enumerate(windows)
-        for point in [_multiples(index // WINDOWS)[index % WINDOWS][low + 2 * high]]
+        for point in [_multiples(generators, index // WINDOWS)[index % WINDOWS][low + 2 * high]]
     )
 
 
-def pedersen_segment_generator(number: int) -> EdwardsPair:
+def pedersen_segment_generator(number: int, generators: bytes = SAPLING_GENERATORS) -> EdwardsPair:
     """Return the generator of segment `number`, counted from 0."""
-    return find_group_hash(_PERSONALISATION, number.to_bytes(4, "little"))
-
-
-def note_commitment_randomness_generator() -> EdwardsPair:
-    """Return the generator that the randomness rcm of a note commitment multiplies."""
-    return find_group_hash(_PERSONALISATION, b"r")
+    return find_group_hash(generators, number.to_bytes(4, "little"))
 
 
 def merkle_personalisation(level: int) -> tuple[int, ...]:
@@ -58,7 +60,7 @@ def merkle_personalisation(level: int) -> tuple[int, ...]:
     return tuple(level >> index & 1 for index in range(6))
 
 
-def sapling_node(level: int, left: int, right: int) -> int:
+def sapling_node(level: int, left: int, right: int, generators: bytes = SAPLING_GENERATORS) -> int:
     """Return Sapling's MerkleCRH of two nodes: u of the Pedersen hash of 255 bits of each."""
     base_field = JUBJUB.fq
     bits = [
@@ -66,14 +68,14 @@ def sapling_node(level: int, left: int, right: int) -> int:
         for name, value in (("the left node", left), ("the right node", right))
         for index in range(base_field.bits)
     ]
-    return sapling_pedersen_point(merkle_personalisation(level), bits)[0]
+    return sapling_pedersen_point(merkle_personalisation(level), bits, generators)[0]
 
 
 @cache
-def _multiples(segment: int) -> list[list[EdwardsPair]]:
+def _multiples(generators: bytes, segment: int) -> list[list[EdwardsPair]]:
     """Return a table: row i has 1, 2, 3 and 4 times 16**i times the generator of a segment."""
     group, rows = edwards_group(JUBJUB), []
-    point = pedersen_segment_generator(segment)
+    point = pedersen_segment_generator(segment, generators)
     for _ in range(WINDOWS):
         row = [point]
         while len(row) < 4:

@@ -11,19 +11,21 @@ from quod.errors import InputError
 from quod.frozen import frozen
 from quod.hash.hash_to_jubjub import group_hash
 from quod.validation import exact_bytes
+from quod.zcash.protocol import SAPLING, Protocol
 from quod.zcash.scalars import encoded
 
 DIVERSIFIER_BYTES = 11
 
 
-def diversify_hash(diversifier: bytes) -> EdwardsPair | None:
+def diversify_hash(diversifier: bytes, protocol: Protocol = SAPLING) -> EdwardsPair | None:
     """Return the point g_d of a diversifier of 11 bytes; None for the half without one."""
-    return _group_hash(exact_bytes("a diversifier", diversifier, DIVERSIFIER_BYTES))
+    diversifier = exact_bytes("a diversifier", diversifier, DIVERSIFIER_BYTES)
+    return _group_hash(protocol.diversifier, diversifier)
 
 
 @lru_cache(maxsize=256)
-def _group_hash(diversifier: bytes) -> EdwardsPair | None:
-    return group_hash(b"Zcash_gd", diversifier)
+def _group_hash(personalisation: bytes, diversifier: bytes) -> EdwardsPair | None:
+    return group_hash(personalisation, diversifier)
 
 
 @frozen
@@ -32,15 +34,17 @@ class PaymentAddress:
 
     diversifier: 11 bytes.
     transmission_key: the point pk_d.
+    protocol: SAPLING or MASP, which hash diversifiers to different points.
     Raises InputError for a diversifier that does not hash to a point, and for a pk_d that is the
     neutral element or outside the subgroup of prime order.
     """
 
     diversifier: bytes
     transmission_key: EdwardsPair
+    protocol: Protocol = SAPLING
 
     def __post_init__(self) -> None:
-        if diversify_hash(self.diversifier) is None:
+        if diversify_hash(self.diversifier, self.protocol) is None:
             raise InputError(f"the diversifier {self.diversifier.hex()} has no point")
         point = edwards_pair("pk_d", JUBJUB, self.transmission_key)
         if point == (0, 1):
@@ -52,7 +56,7 @@ class PaymentAddress:
     @property
     def base(self) -> EdwardsPair:
         """The point g_d of the diversifier."""
-        point = diversify_hash(self.diversifier)
+        point = diversify_hash(self.diversifier, self.protocol)
         assert point is not None
         return point
 
@@ -61,8 +65,8 @@ class PaymentAddress:
         return self.diversifier + encoded(self.transmission_key)
 
     @classmethod
-    def from_bytes(cls, data: bytes) -> PaymentAddress:
+    def from_bytes(cls, data: bytes, protocol: Protocol = SAPLING) -> PaymentAddress:
         """Decode 43 bytes; raises InputError for a malformed encoding and as the constructor."""
         data = exact_bytes("a payment address", data, DIVERSIFIER_BYTES + 32)
         point = decode_edwards(JUBJUB, data[DIVERSIFIER_BYTES:])
-        return cls(data[:DIVERSIFIER_BYTES], point)
+        return cls(data[:DIVERSIFIER_BYTES], point, protocol)

@@ -16,6 +16,7 @@ from quod.zcash.address import PaymentAddress
 from quod.zcash.note import Note, ephemeral_secret
 from quod.zcash.output import Output
 from quod.zcash.output_statement import OutputStatement
+from quod.zcash.protocol import MASP, SAPLING
 from quod.zcash.scalars import decode_scalar, encode_scalar
 
 _FIELDS = ("cv", "cmu", "epk", "proof")
@@ -24,8 +25,10 @@ _OUTPUTS = JsonKind("a list of Outputs", max_bytes=256 << 20, max_values=1 << 22
 _NOTE_FIELDS = {"address", "value", "rseed", "rcm", "esk", "rcv"}
 
 
-def read_note(path: Path) -> tuple[Note, int | None, int | None]:
+def read_note(path: Path, asset: bytes | None = None) -> tuple[Note, int | None, int | None]:
     """Read a note; return it with its esk and rcv, or None for those that the file lacks.
+
+    asset: the identifier of an asset, for a note of MASP.
 
     The file is an object with `address` (43 bytes), `value`, `rseed` or `rcm`, and optionally
     `rcv` and, without `rseed`, `esk`; `rseed` determines esk. Raises InputError, whose message
@@ -33,26 +36,30 @@ def read_note(path: Path) -> tuple[Note, int | None, int | None]:
     """
     note = _parse(path, _NOTE)
     with naming_file(path):
-        return _note_of(note)
+        return _note_of(note, asset)
 
 
-def _note_of(note: Any) -> tuple[Note, int | None, int | None]:
+def _note_of(note: Any, asset: bytes | None) -> tuple[Note, int | None, int | None]:
     if not isinstance(note, dict) or not {"address", "value"} <= note.keys() <= _NOTE_FIELDS:
         raise InputError(
             "a note must be an object with address, value, rseed or rcm, and optionally esk and rcv"
         )
     if ("rseed" in note) == ("rcm" in note) or {"rseed", "esk"} <= note.keys():
         raise InputError("a note must have either rseed, which determines esk, or rcm")
-    address = PaymentAddress.from_bytes(_hex("address", note["address"]))
+    address = PaymentAddress.from_bytes(
+        _hex("address", note["address"]), SAPLING if asset is None else MASP
+    )
     value = whole_number("the value", note["value"], 0, (1 << 64) - 1)
     esk, rcv = (
         decode_scalar(name, _hex(name, note[name])) if name in note else None
         for name in ("esk", "rcv")
     )
     if "rcm" in note:
-        return Note(address, value, decode_scalar("rcm", _hex("rcm", note["rcm"]))), esk, rcv
+        rcm = decode_scalar("rcm", _hex("rcm", note["rcm"]))
+        return Note(address, value, rcm, asset), esk, rcv
     rseed = _hex("rseed", note["rseed"])
-    return Note.from_seed(address, value, rseed), ephemeral_secret(rseed), rcv
+    note_from_seed = Note.from_seed(address, value, rseed, asset)
+    return note_from_seed, ephemeral_secret(rseed, address.protocol), rcv
 
 
 def read_outputs(path: Path) -> list[Output | InputError]:

@@ -1,4 +1,4 @@
-"""Scalars of Jubjub, and Sapling's derivations from seeds: PRF^expand and ToScalar.
+"""Scalars of Jubjub, and derivations from seeds: PRF^expand and ToScalar.
 
 Zcash protocol specification, 4.2.2 and 5.4.2; ZIP 212 for derivations from rseed.
 """
@@ -13,18 +13,19 @@ from quod.curve.edwards.encoding import encode_edwards
 from quod.curve.named.jubjub import JUBJUB
 from quod.errors import InputError
 from quod.validation import exact_bytes
+from quod.zcash.protocol import SAPLING, Protocol
 
 SCALAR_BYTES = 32
 
 
-def expanded(seed: bytes, domain: bytes) -> bytes:
+def expanded(seed: bytes, domain: bytes, protocol: Protocol = SAPLING) -> bytes:
     """Return the 64 bytes of PRF^expand for a seed of 32 bytes."""
-    return blake2b(exact_bytes("a seed", seed, 32) + domain, person=b"Zcash_ExpandSeed").digest()
+    return blake2b(exact_bytes("a seed", seed, 32) + domain, person=protocol.expansion).digest()
 
 
-def expanded_scalar(seed: bytes, domain: bytes) -> int:
+def expanded_scalar(seed: bytes, domain: bytes, protocol: Protocol = SAPLING) -> int:
     """Return PRF^expand reduced modulo the order of the subgroup."""
-    return int.from_bytes(expanded(seed, domain), "little") % JUBJUB.fr.value
+    return int.from_bytes(expanded(seed, domain, protocol), "little") % JUBJUB.fr.value
 
 
 def secret_scalar(name: str, value: object, *, least: int = 0) -> int:

@@ -125,6 +125,9 @@ def _circuit_and_inputs(name: str) -> tuple[Circuit, Inputs]:
     if name == "sapling-output":
         return output_circuit(), output_inputs(note, esk, rcv)
     from quod.zcash.masp import asset_identifier, masp_output_circuit, masp_output_inputs
+    from quod.zcash.protocol import MASP
 
-    identifier = asset_identifier(b"default")
-    return masp_output_circuit(), masp_output_inputs(note, identifier, esk, rcv)
+    key = sapling.ExpandedSpendingKey.from_spending_key(_SEED, MASP).viewing_key
+    address = key.address(bytes.fromhex("f19d9b797e39f337445839"))
+    note = sapling.Note.from_seed(address, 5000, _SEED, asset_identifier(b"default"))
+    return masp_output_circuit(), masp_output_inputs(note, esk, rcv)

@@ -7,23 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from quod.hash.hash_to_jubjub import find_group_hash
 from quod.r1cs.gadgets.bellman.blake2s import blake2s_hash
 from quod.r1cs.gadgets.bellman.booleans import Boolean, scaled
 from quod.r1cs.system import ConstraintSystem
-from quod.zcash.circuit.points import EdwardsPoint
-from quod.zcash.circuit.steps import (
-    VALUE_BITS,
-    commit_note,
-    ephemeral_key_and_recipient,
-    random_multiple,
-    within_namespace,
-)
+from quod.zcash.assets import ASSET_GENERATOR
+from quod.zcash.circuit.output import recipient
+from quod.zcash.circuit.steps import commit_asset_value, commit_note, within_namespace
+from quod.zcash.protocol import MASP
 
-ASSET_GENERATOR = b"MASP__v_"
-"""The personalisation of the hash from the identifier of an asset to its generator."""
-PEDERSEN = b"MASP__PH"
-VALUE_RANDOMNESS = b"MASP__r_"
 _IDENTIFIER_BITS = 256
 
 
@@ -39,31 +30,13 @@ def masp_output(system: ConstraintSystem) -> None:
     generator_hash = within_namespace(
         system, "asset_generator hash", blake2s_hash, system, identifier, ASSET_GENERATOR
     )
-    with system.namespace("value commitment"):
-        generator = within_namespace(
-            system, "asset_generator", EdwardsPoint.of_input, system, "asset_generator"
-        )
-        encoding = within_namespace(system, "asset_generator repr", generator.encoded)
-        cofactor_multiple = within_namespace(
-            system, "asset_generator not small order", generator.eightfold
-        )
-        value = within_namespace(system, "value", system.private_bits, "value", VALUE_BITS)
-        value_term = within_namespace(
-            system, "compute the value in the exponent", cofactor_multiple.times, value
-        )
-        blinding = random_multiple(
-            system, "rcv", "computation of rcv", find_group_hash(VALUE_RANDOMNESS, b"r")
-        )
-        cv = within_namespace(system, "computation of cv", value_term.add, blinding)
-        within_namespace(system, "commitment point", cv.output, "cv")
+    encoding, value = commit_asset_value(system)
     within_namespace(
         system, "asset_generator is hashed", _assert_equal_bits, system, encoding, generator_hash
     )
-    base = within_namespace(system, "witness g_d", EdwardsPoint.of_input, system, "g_d")
-    within_namespace(system, "g_d not small order", base.eightfold)
-    note = [*encoding, *value, *within_namespace(system, "representation of g_d", base.encoded)]
-    note += ephemeral_key_and_recipient(system, base)
-    commit_note(system, PEDERSEN, note)
+    note = [*encoding, *value, *recipient(system)]
+    cm = commit_note(system, note, MASP)
+    within_namespace(system, "commitment", system.output, "cmu", cm.u)
 
 
 def _assert_equal_bits(

@@ -96,7 +96,7 @@ class EdwardsPoint:
         system.enforce(multiple.u, inverse, system.one)
         return multiple
 
-    def encoded(self) -> list[Boolean]:
+    def encoded(self) -> list[Signal]:
         """Return the encoding's 256 bits: all bits of v, then the lowest of u; 776 constraints."""
         system = self.system
         with system.namespace("u"):

@@ -1,4 +1,4 @@
-"""Steps that the Output circuits of Sapling and MASP share."""
+"""Steps that the circuits of Sapling and MASP share."""
 
 from __future__ import annotations
 
@@ -6,19 +6,24 @@ from collections.abc import Callable, Sequence
 from typing import ParamSpec, TypeVar
 
 from quod.curve.edwards.affine import EdwardsPair
-from quod.hash.hash_to_jubjub import find_group_hash
 from quod.hash.sapling_pedersen import NOTE_COMMITMENT
 from quod.r1cs.gadgets.bellman.booleans import Boolean
+from quod.r1cs.signal import Signal
 from quod.r1cs.system import ConstraintSystem
 from quod.zcash.circuit.points import EdwardsPoint
 from quod.zcash.circuit.windows import fixed_multiple, pedersen
+from quod.zcash.generators import (
+    note_randomness_generator,
+    value_generator,
+    value_randomness_generator,
+)
+from quod.zcash.protocol import MASP, SAPLING, Protocol
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-VALUE_BITS = 64
+_VALUE_BITS = 64
 _SCALAR_BITS = 252
-_COORDINATE_BITS = 255
 
 
 def within_namespace(
@@ -33,6 +38,11 @@ def within_namespace(
         return step(*arguments, **options)
 
 
+def scalar_bits(system: ConstraintSystem, name: str) -> list[Signal]:
+    """Return the 252 bits of a scalar, the private input `name`."""
+    return within_namespace(system, name, system.private_bits, name, _SCALAR_BITS)
+
+
 def random_multiple(
     system: ConstraintSystem, name: str, computation: str, generator: EdwardsPair
 ) -> EdwardsPoint:
@@ -40,34 +50,81 @@ def random_multiple(
 
     computation: the namespace of the multiplication.
     """
-    bits = within_namespace(system, name, system.private_bits, name, _SCALAR_BITS)
+    bits = scalar_bits(system, name)
     return within_namespace(system, computation, fixed_multiple, system, generator, bits)
 
 
-def ephemeral_key_and_recipient(system: ConstraintSystem, base: EdwardsPoint) -> list[Boolean]:
-    """Make epk = esk * g_d public; return the 256 bits of pk_d.
+def private_point(system: ConstraintSystem, namespace: str, name: str) -> EdwardsPoint:
+    """Return the private input `name`, a point that is constrained not to have small order."""
+    point = within_namespace(system, namespace, EdwardsPoint.of_input, system, name)
+    within_namespace(system, f"{name} not small order", point.eightfold)
+    return point
 
-    The bits are not constrained to encode a point.
+
+def commit_value(system: ConstraintSystem) -> list[Signal]:
+    """Make the value commitment cv of Sapling public; return the 64 bits of the value."""
+    with system.namespace("value commitment"):
+        value = _value_bits(system)
+        value_term = within_namespace(
+            system, "compute the value in the exponent", fixed_multiple, system, value_generator(),
+            value,
+        )  # fmt: skip
+        _blind_value(system, value_term, SAPLING)
+    return value
+
+
+def commit_asset_value(system: ConstraintSystem) -> tuple[list[Signal], list[Signal]]:
+    """Make the value commitment cv of MASP public.
+
+    Returns the 256 bits of the encoding of the value's generator, the private input
+    `asset_generator`, and the 64 bits of the value.
     """
-    esk = within_namespace(system, "esk", system.private_bits, "esk", _SCALAR_BITS)
-    epk = within_namespace(system, "epk computation", base.times, esk)
-    within_namespace(system, "epk", epk.output, "epk")
-    v = within_namespace(system, "pk_d bits of v", system.private_bits, "pk_d_v", _COORDINATE_BITS)
-    return [*v, *within_namespace(system, "pk_d bit of u", system.private_bits, "pk_d_u", 1)]
+    with system.namespace("value commitment"):
+        generator = within_namespace(
+            system, "asset_generator", EdwardsPoint.of_input, system, "asset_generator"
+        )
+        encoding = within_namespace(system, "asset_generator repr", generator.encoded)
+        cofactor_multiple = within_namespace(
+            system, "asset_generator not small order", generator.eightfold
+        )
+        value = _value_bits(system)
+        value_term = within_namespace(
+            system, "compute the value in the exponent", cofactor_multiple.times, value
+        )
+        _blind_value(system, value_term, MASP)
+    return encoding, value
 
 
-def commit_note(system: ConstraintSystem, personalisation: bytes, note: Sequence[Boolean]) -> None:
-    """Make u of the note's commitment public.
+def _value_bits(system: ConstraintSystem) -> list[Signal]:
+    return within_namespace(system, "value", system.private_bits, "value", _VALUE_BITS)
 
-    personalisation: the domain of the hash to the curve that gives all generators; the Pedersen
-        message has the prefix NOTE_COMMITMENT.
-    """
-    contents_hash = within_namespace(
-        system, "note content hash", pedersen, system, NOTE_COMMITMENT, note, personalisation
+
+def _blind_value(system: ConstraintSystem, value_term: EdwardsPoint, protocol: Protocol) -> None:
+    """Make cv public: the committed value plus a multiple of the generator of randomness."""
+    blinding = random_multiple(
+        system, "rcv", "computation of rcv", value_randomness_generator(protocol)
     )
+    cv = within_namespace(system, "computation of cv", value_term.add, blinding)
+    within_namespace(system, "commitment point", cv.output, "cv")
+
+
+def commit_note(
+    system: ConstraintSystem, note: Sequence[Boolean], protocol: Protocol
+) -> EdwardsPoint:
+    """Return the commitment cm to the bits of a note."""
+    contents_hash = hash_contents(system, note, protocol)
     randomness = random_multiple(
-        system, "rcm", "computation of commitment randomness",
-        find_group_hash(personalisation, b"r"),
-    )  # fmt: skip
-    cm = within_namespace(system, "randomization of note commitment", contents_hash.add, randomness)
-    within_namespace(system, "commitment", system.output, "cmu", cm.u)
+        system, "rcm", "computation of commitment randomness", note_randomness_generator(protocol)
+    )
+    return within_namespace(
+        system, "randomization of note commitment", contents_hash.add, randomness
+    )
+
+
+def hash_contents(
+    system: ConstraintSystem, contents: Sequence[Boolean], protocol: Protocol
+) -> EdwardsPoint:
+    """Return the Pedersen hash of bits with the prefix NOTE_COMMITMENT."""
+    return within_namespace(
+        system, "note content hash", pedersen, system, NOTE_COMMITMENT, contents, protocol.pedersen
+    )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from functools import cache
-from itertools import islice
+from itertools import count, islice
 
 from quod.curve.edwards.affine import EdwardsPair, edwards_group
 from quod.curve.named.jubjub import JUBJUB
@@ -22,6 +22,7 @@ _P = JUBJUB.fq.value
 _GROUP = edwards_group(JUBJUB)
 _WINDOW_BITS = 3
 _SEGMENT_WINDOWS = 63
+_PREFIX_WINDOWS = 2
 
 Coefficients = tuple[int, ...]
 """Weights of the 2^n products of n bits; entry i is for the product of the bits set in i."""
@@ -43,10 +44,10 @@ def interpolated(values: Sequence[int]) -> Coefficients:
 
 
 @cache
-def _fixed_windows(generator: EdwardsPair, count: int) -> list[tuple[Coefficients, Coefficients]]:
+def _fixed_windows(generator: EdwardsPair, number: int) -> list[tuple[Coefficients, Coefficients]]:
     """Return the coefficients of u and of v, per window, of the table 0 to 7 times its base."""
     tables = []
-    for _ in range(count):
+    for _ in range(number):
         table = [(0, 1)]
         for _ in range(1 << _WINDOW_BITS):
             table.append(_GROUP.add(table[-1], generator))
@@ -128,27 +129,49 @@ def pedersen(
     personalisation: six bits, which precede the message.
     generators: the personalisation, 8 bytes, of the group hashes to the segments' generators.
     """
-    bits = [*map(bool, personalisation), *message]
-    windows = iter(_windows(bits))
+    prefix = pedersen_prefix(system, personalisation, generators)
+    return pedersen_after_prefix(system, prefix, message, generators)
+
+
+def pedersen_prefix(
+    system: ConstraintSystem, personalisation: Sequence[int], generators: bytes
+) -> MontgomeryPoint:
+    """Return the sum of the two windows of a personalisation, for `pedersen_after_prefix`."""
+    windows = _windows([*map(bool, personalisation)])
+    with system.namespace("segment 0"):
+        return _segment(system, windows, _pedersen_windows(generators, 0)[:_PREFIX_WINDOWS])
+
+
+def pedersen_after_prefix(
+    system: ConstraintSystem, prefix: MontgomeryPoint, message: Sequence[Boolean], generators: bytes
+) -> EdwardsPoint:
+    """Return the hash of a message whose personalisation has the sum `prefix`; see `pedersen`."""
+    windows = iter(_windows(message))
     result: EdwardsPoint | None = None
-    segment = 0
-    while segment_windows := list(islice(windows, _SEGMENT_WINDOWS)):
+    for segment in count():
+        tables = _pedersen_windows(generators, segment)
+        if not segment:
+            tables = tables[_PREFIX_WINDOWS:]
+        segment_windows = list(islice(windows, len(tables)))
+        if segment and not segment_windows:
+            break
         with system.namespace(f"segment {segment}"):
             point = _segment(
-                system, segment_windows, _pedersen_windows(generators, segment)
+                system, segment_windows, tables, None if segment else prefix
             ).to_edwards()
             result = point if result is None else point.add(result)
-        segment += 1
     assert result is not None
     return result
 
 
 def _segment(
     system: ConstraintSystem,
-    windows: list[list[Boolean]],
+    windows: Iterable[list[Boolean]],
     tables: list[tuple[Coefficients, Coefficients]],
+    start: MontgomeryPoint | None = None,
 ) -> MontgomeryPoint:
-    result: MontgomeryPoint | None = None
+    """Return `start` plus the points that the windows select from the first tables."""
+    result = start
     for bits, (x, y) in zip(windows, tables, strict=False):
         point = _select_signed_point(system, bits, x, y)
         result = point if result is None else point.add(result)
