@@ -105,6 +105,14 @@ def _encoded() -> Iterator[tuple[str, Row]]:
     yield "PaymentAddress.from_bytes", row(
         sapling.PaymentAddress.from_bytes, data=address.to_bytes()
     )  # fmt: skip
+    yield "ProofGenerationKey", row(
+        sapling.ProofGenerationKey, {"nsk": "huge"}, ak=viewing.ak, nsk=1
+    )  # fmt: skip
+    yield "MerklePath", row(sapling.MerklePath, siblings=[1] * 32, position=0)
+    yield "SpendStatement", row(
+        sapling.SpendStatement.from_bytes, cv=text, anchor=SEED, nullifier=SEED, rk=text
+    )  # fmt: skip
+    yield "ConvertStatement", row(sapling.ConvertStatement.from_bytes, cv=text, anchor=SEED)
     yield "Note", row(sapling.Note, {"rcm": "huge"}, address=address, value=1, rcm=1)
     yield "OutputStatement", row(
         sapling.OutputStatement.from_bytes, cv=text, epk=text, cmu=SEED

@@ -1,4 +1,4 @@
-"""Zcash's Sapling: keys, addresses, notes, and the statements of Output proofs.
+"""Sapling and MASP: keys, addresses, notes, paths, and the statements of proofs.
 
 Scalars are ints, points are pairs of ints, and encodings are those of the Zcash protocol
 specification. The names below load on first use (PEP 562).
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from quod.zcash.address import PaymentAddress as PaymentAddress
     from quod.zcash.address import diversify_hash as diversify_hash
     from quod.zcash.keys import ExpandedSpendingKey as ExpandedSpendingKey
+    from quod.zcash.keys import ProofGenerationKey as ProofGenerationKey
     from quod.zcash.keys import ViewingKey as ViewingKey
     from quod.zcash.keys import default_diversifier as default_diversifier
     from quod.zcash.keys import incoming_address as incoming_address
@@ -21,8 +22,14 @@ if TYPE_CHECKING:
     from quod.zcash.note import ephemeral_secret as ephemeral_secret
     from quod.zcash.note import value_commitment as value_commitment
     from quod.zcash.output_statement import OutputStatement as OutputStatement
+    from quod.zcash.protocol import MASP as MASP
+    from quod.zcash.protocol import SAPLING as SAPLING
+    from quod.zcash.protocol import Protocol as Protocol
     from quod.zcash.scalars import decode_scalar as decode_scalar
     from quod.zcash.scalars import encode_scalar as encode_scalar
     from quod.zcash.scalars import random_scalar as random_scalar
+    from quod.zcash.spend_statement import ConvertStatement as ConvertStatement
+    from quod.zcash.spend_statement import SpendStatement as SpendStatement
+    from quod.zcash.tree import MerklePath as MerklePath
 else:
     __getattr__, __dir__ = lazy_names(__name__)

@@ -6,14 +6,12 @@ are not of small order, and cmu is canonical.
 
 from __future__ import annotations
 
-from quod.curve.edwards.affine import EdwardsPair, edwards_group, edwards_pair
-from quod.curve.edwards.encoding import decode_edwards
+from quod.curve.edwards.affine import EdwardsPair
 from quod.curve.named.jubjub import JUBJUB
-from quod.errors import InputError
 from quod.frozen import frozen
 from quod.hash.arguments import element
-from quod.validation import exact_bytes
 from quod.zcash.scalars import encoded
+from quod.zcash.statement_fields import decode_number, decode_point, statement_point
 
 
 @frozen
@@ -33,17 +31,13 @@ class OutputStatement:
 
     def __post_init__(self) -> None:
         for name, coordinates in (("cv", self.cv), ("epk", self.epk)):
-            point = edwards_pair(name, JUBJUB, coordinates)
-            if edwards_group(JUBJUB).has_small_order(point):
-                raise InputError(f"{name} is a point of small order")
-            self.__dict__[name] = point
+            self.__dict__[name] = statement_point(name, coordinates)
         self.__dict__.update(cmu=element("cmu", self.cmu, JUBJUB.fq))
 
     @classmethod
     def from_bytes(cls, cv: bytes, epk: bytes, cmu: bytes) -> OutputStatement:
         """Decode three fields of 32 bytes; raise InputError, with its name, for an invalid one."""
-        points = (_decode("cv", cv), _decode("epk", epk))
-        return cls(*points, int.from_bytes(exact_bytes("cmu", cmu, 32), "little"))
+        return cls(decode_point("cv", cv), decode_point("epk", epk), decode_number("cmu", cmu))
 
     @property
     def public(self) -> list[int]:
@@ -53,10 +47,3 @@ class OutputStatement:
     def to_bytes(self) -> tuple[bytes, bytes, bytes]:
         """Return the bytes of cv, epk and cmu, 32 each."""
         return encoded(self.cv), encoded(self.epk), self.cmu.to_bytes(32, "little")
-
-
-def _decode(name: str, data: bytes) -> EdwardsPair:
-    try:
-        return decode_edwards(JUBJUB, exact_bytes(name, data, 32), check_subgroup=False)
-    except InputError as error:
-        raise InputError(f"{name}: {error}") from None
