@@ -1,6 +1,6 @@
-"""MASP's Output: that of Sapling for many assets.
+"""MASP's Output, Spend and Convert: those of Sapling for many assets, and conversions of assets.
 
-The circuit is that of `masp_proofs`. A note of MASP is a `Note` whose address has the protocol
+The circuits are those of `masp_proofs`. A note of MASP is a `Note` whose address has the protocol
 MASP. Parameters must be generated, or be those of Namada's ceremony.
 """
 
@@ -22,6 +22,18 @@ from quod.zcash.output import output_inputs
 def masp_output_circuit() -> Circuit:
     """Return the circuit, traced or from the cache (`quod.r1cs.cached_circuits`)."""
     return builtin_circuit("quod.zcash.circuit.masp_output", "masp_output", "bls12_381")
+
+
+@cache
+def masp_spend_circuit() -> Circuit:
+    """Return the circuit of a Spend, whose inputs are those of `quod.zcash.spend.spend_inputs`."""
+    return builtin_circuit("quod.zcash.circuit.spend", "masp_spend", "bls12_381")
+
+
+@cache
+def masp_convert_circuit() -> Circuit:
+    """Return the circuit of a Convert; see `quod.zcash.conversion.convert_inputs`."""
+    return builtin_circuit("quod.zcash.circuit.masp_convert", "masp_convert", "bls12_381")
 
 
 def masp_output_inputs(note: Note, esk: int, rcv: int) -> Inputs:
