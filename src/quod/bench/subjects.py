@@ -227,7 +227,10 @@ def groth16(
     ] = None,
     circuit: Annotated[
         str | None,
-        Option(metavar="NAME", help="A circuit in Python: sapling-output or masp-output."),
+        Option(
+            metavar="NAME",
+            help="A circuit in Python, such as sapling-spend; see `quod sapling circuit`.",
+        ),
     ] = None,
 ) -> None:
     """Proofs and verification with the key resident.

@@ -102,11 +102,12 @@ def verify_output(
     show_valid(quiet=quiet)
 
 
-CIRCUITS = ("sapling-output", "masp-output")
+CIRCUITS = ("sapling-output", "masp-output", "sapling-spend", "masp-spend", "masp-convert")
+_OUTPUT_CIRCUITS = CIRCUITS[:2]
 
 
 def write_circuit(
-    name: Annotated[str, Argument("NAME", "sapling-output or masp-output.")],
+    name: Annotated[str, Argument("NAME", f"{alternatives(CIRCUITS)}.")],
     r1cs: Annotated[Path, Argument("R1CS", "File for the constraints.")],
     note: Annotated[
         Path | None,
@@ -122,19 +123,21 @@ def write_circuit(
 ) -> None:
     """Write the constraints of a circuit and the witness of a note in circom's formats.
 
-    With `quod groth16 test-key` they make a key of either circuit. The witness holds the secrets.
+    With `quod groth16 test-key` they make a key. Witnesses are those of the circuits for Outputs;
+    they hold the secrets.
     """
     if name not in CIRCUITS:
         raise WrongUsage(f"unknown circuit {name!r}; use {alternatives(CIRCUITS)}")
     if (note is None) != (witness is None):
         raise WrongUsage("--note and --witness require each other; give both or neither")
-    if (asset is None) != (name == CIRCUITS[0] or note is None):
+    if note is not None and name not in _OUTPUT_CIRCUITS:
+        raise WrongUsage(f"--note requires {alternatives(_OUTPUT_CIRCUITS)}, not {name}")
+    if (asset is None) != (name != "masp-output" or note is None):
         raise WrongUsage("--asset is required for a note of masp-output, and only there")
     check_outputs([r1cs, *([] if witness is None else [witness])], [] if note is None else [note])
-    from quod.zcash.masp import masp_output_circuit
-    from quod.zcash.output import output_circuit
+    from quod.zcash import named_circuits
 
-    circuit = output_circuit() if name == CIRCUITS[0] else masp_output_circuit()
+    circuit = named_circuits.CIRCUITS[name]()
     inputs = None if note is None else _inputs(note, asset)
     circuit_witness = None if inputs is None else circuit.witness(inputs)
     circuit.write_r1cs(r1cs)
