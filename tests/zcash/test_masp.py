@@ -21,6 +21,7 @@ from quod.zcash.masp import (
     masp_output_circuit,
     masp_output_inputs,
 )
+from quod.zcash.output import output_inputs
 from quod.zcash.protocol import MASP
 from tests.zcash.test_output import ADDRESS, NOTE
 
@@ -77,6 +78,8 @@ def test_public_values_match_the_asset(note: sapling.Note) -> None:
         sapling.Note(plain.address, 1, 2, bytes(32))
     with pytest.raises(InputError, match="must be one of MASP"):
         masp_output_inputs(plain, 9, 5)
+    with pytest.raises(InputError, match="use masp_output_inputs"):
+        output_inputs(note, 9, 5)
 
 
 @pytest.mark.thorough

@@ -15,7 +15,7 @@ from quod.r1cs.inputs import Inputs
 from quod.zcash.assets import asset_generator as asset_generator
 from quod.zcash.assets import asset_identifier as asset_identifier
 from quod.zcash.note import Note
-from quod.zcash.output import output_inputs
+from quod.zcash.output import shared_inputs
 
 
 @cache
@@ -39,12 +39,12 @@ def masp_convert_circuit() -> Circuit:
 def masp_output_inputs(note: Note, esk: int, rcv: int) -> Inputs:
     """Return the circuit's inputs for a note of an asset.
 
-    Raises the errors of `output_inputs`, and InputError for a note of Sapling.
+    Raises InputError for a scalar that is not canonical, for esk = 0, and for a note of Sapling.
     """
     if note.asset is None:
         raise InputError("the note must be one of MASP, with an asset")
     return {
-        **output_inputs(note, esk, rcv),
+        **shared_inputs(note, esk, rcv),
         "asset_identifier": int.from_bytes(note.asset, "little"),
         "asset_generator": asset_generator(note.asset),
     }

@@ -12,6 +12,7 @@ from os import PathLike
 
 from quod.device.discovery import DeviceChoice
 from quod.device.runtime.timeline import Timeline, or_null
+from quod.errors import InputError
 from quod.frozen import frozen
 from quod.groth16 import ProvingKey, Verdict, VerifyingKey, verify_batch
 from quod.groth16.proof import Proof
@@ -32,8 +33,15 @@ def output_circuit() -> Circuit:
 def output_inputs(note: Note, esk: int, rcv: int) -> Inputs:
     """Return the circuit's inputs for a note and two scalars.
 
-    Raises InputError for a scalar that is not canonical, and for esk = 0.
+    Raises InputError for a scalar that is not canonical, for esk = 0, and for a note of MASP.
     """
+    if note.protocol.has_assets:
+        raise InputError("the note is one of MASP; use masp_output_inputs")
+    return shared_inputs(note, esk, rcv)
+
+
+def shared_inputs(note: Note, esk: int, rcv: int) -> Inputs:
+    """Return the inputs that the circuits of Sapling and MASP share; see `output_inputs`."""
     u, v = note.address.transmission_key
     return {
         "value": note.value, "rcv": secret_scalar("rcv", rcv), "g_d": note.address.base,
