@@ -18,7 +18,6 @@ from quod.field.moduli import Modulus
 from quod.frozen import frozen
 from quod.r1cs.inputs import InputNumbers, input_words, with_input_index
 from quod.r1cs.kernels import (
-    Lanes,
     ReplayArrays,
     count_unwritten,
     hint_arguments,
@@ -26,7 +25,9 @@ from quod.r1cs.kernels import (
     store_outputs,
     store_values,
 )
+from quod.r1cs.lanes import Lanes
 from quod.r1cs.repetition.schedule import Schedule, ShortcutRun, StageRun
+from quod.r1cs.shortcuts import kernel_of
 from quod.r1cs.tables import ScheduleTables
 from quod.r1cs.witness_program.instructions import Call, Stretch
 from quod.r1cs.witness_program.replay import hinted
@@ -291,9 +292,6 @@ class _Computation:
 
     def _call_shortcut(self, run: ShortcutRun) -> None:
         """Compute the results of calls of a shortcut."""
-        # Imported here, as most circuits have no shortcut.
-        from quod.r1cs.shortcuts import kernel_of
-
         runner, device = self._runner, self._device
         lanes = self._count * len(run.copies)
         kernel, groups = kernel_of(device, run.calls, lanes, self._modulus)

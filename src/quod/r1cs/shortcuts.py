@@ -19,8 +19,7 @@ from quod.hash.sha2 import BLOCK_WORDS, Sha256
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import U64, Value
-from quod.kernel.registry import register
-from quod.r1cs.kernels import Copies, Lane, Lanes
+from quod.r1cs.lanes import Copies, Lane, Lanes
 from quod.r1cs.repetition.schedule import ShortcutCalls
 from quod.r1cs.repetition.shortcuts import BIT_FUNCTIONS
 
@@ -144,11 +143,3 @@ def kernel_of(
     width = device.lanes if host else _GPU_WORKGROUP_SIZE
     arity, _ = calls.parameters
     return device.compile(call_neptune_hash, lanes=width, arity=arity), -(-lanes // width)
-
-
-register(
-    "r1cs.call_bit_function[sha256_compression]", call_bit_function,
-    function="sha256_compression", modulus=BLS12_381_FR,
-)  # fmt: skip
-for _arity in (2, 8, 11):
-    register(f"r1cs.call_neptune_hash[{_arity}]", call_neptune_hash, arity=_arity)

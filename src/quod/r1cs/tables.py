@@ -10,9 +10,11 @@ from numpy.typing import NDArray
 from quod.device.protocol import AnyDevice, in_host_memory
 from quod.field.array import from_integers
 from quod.field.moduli import Modulus
-from quod.r1cs.kernels import Copies, ProgramTables
+from quod.r1cs.kernels import ProgramTables
+from quod.r1cs.lanes import Copies
 from quod.r1cs.repetition.parts import Part
 from quod.r1cs.repetition.schedule import Schedule, ShortcutCalls, ShortcutRun, Stage, StageRun
+from quod.r1cs.shortcuts import tables_of
 
 
 class ScheduleTables:
@@ -42,9 +44,6 @@ class ScheduleTables:
 
     def of_calls(self, device: AnyDevice, calls: ShortcutCalls) -> list[Any]:
         """Return the tables of a shortcut's arguments and results, and its own."""
-        # Imported here, as most circuits have no shortcut.
-        from quod.r1cs.shortcuts import tables_of
-
         tables = self._shortcuts.get(calls)
         if tables is None:
             arrays = (calls.arguments, calls.results, *tables_of(calls))

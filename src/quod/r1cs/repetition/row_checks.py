@@ -19,7 +19,8 @@ from quod.device.protocol import AnyDevice
 from quod.device.runtime.sentinel import check_written, unwritten
 from quod.field.array import Words, from_integers, words_to_integers
 from quod.field.moduli import Modulus
-from quod.r1cs.kernels import Copies, Lanes, RowTables, failing_rows
+from quod.r1cs.kernels import RowTables, failing_rows
+from quod.r1cs.lanes import Copies, Lanes
 from quod.r1cs.repetition.parts import Part, Parts
 from quod.r1cs.tables import copy_table, nonempty, readable
 
