@@ -20,8 +20,6 @@ from contextlib import contextmanager
 from itertools import zip_longest
 from typing import Literal
 
-import numpy as np
-
 from quod.device.memory.buffer import Array, Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.background import Background
@@ -39,7 +37,7 @@ from quod.groth16.device_key.memory import CUT, RING, KeyMemory
 from quod.groth16.device_key.points import SumOfMsms
 from quod.groth16.gpu.gpu_sums import GpuSums, end_after
 from quod.groth16.gpu.quotient import Quotient
-from quod.groth16.gpu.upload import LINGER_SECONDS
+from quod.groth16.gpu.upload import LINGER_SECONDS, copy_on_device, upload_words
 from quod.groth16.resident import SumBatches
 from quod.groth16.slots import Slots
 from quod.msm.gpu.run.affine_bases import plain_plan, record_plain
@@ -196,9 +194,7 @@ class StreamedKey:
         mask = None if name == "H" else self._mask(name, source)
         if target is None:
             kept = device.allocate(source.nbytes, zero=False)
-            recording = device.stream("blocks").record()
-            recording.copy(source, kept)
-            recording.finish().run()
+            copy_on_device(device, source, kept)
             return _Block(name, start, stop, kept, None, mask)
         host = device.pinned(source.nbytes)
         device.download(source, host)
@@ -265,12 +261,7 @@ class _Slot:
 
     def upload(self, witness: Words | Buffer, *, pinned: bool = False) -> None:
         """See `SumSlot`."""
-        if isinstance(witness, Buffer):
-            recording = self._device.stream("upload").record()
-            recording.copy(witness, self._witness)
-            recording.finish().run()
-        else:
-            self._device.upload(np.ascontiguousarray(witness), into=self._witness)
+        upload_words(self._device, witness, self._witness)
 
     def run(self, early_done: Outcome[None], context: ProofContext) -> None:
         """See `SumSlot`."""

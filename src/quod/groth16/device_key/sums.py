@@ -13,8 +13,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 
-import numpy as np
-
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.background import Background
@@ -32,7 +30,7 @@ from quod.groth16.device_key.memory import WITNESS_MSMS, WITNESSES, KeyMemory
 from quod.groth16.device_key.points import SumOfMsms
 from quod.groth16.gpu.gpu_sums import GpuSums, end_after, replay
 from quod.groth16.gpu.quotient import Quotient
-from quod.groth16.gpu.upload import LINGER_SECONDS, Copiers, UploadBuffer
+from quod.groth16.gpu.upload import LINGER_SECONDS, Copiers, UploadBuffer, upload_words
 from quod.groth16.resident import SumBatches
 from quod.groth16.slots import Slots
 from quod.msm.gpu.run.affine_bases import record_plain
@@ -212,12 +210,8 @@ class _Slot:
     def upload(self, witness: Words | Buffer, *, pinned: bool = False) -> None:
         """Upload the witness and start its splits."""
         self._drop_splitting()
-        if isinstance(witness, Buffer):
-            recording = self._device.stream("upload").record()
-            recording.copy(witness, self._witness)
-            recording.finish().run()
-        elif self._upload is None:
-            self._device.upload(np.ascontiguousarray(witness), into=self._witness)
+        if self._upload is None:
+            upload_words(self._device, witness, self._witness)
         else:
             self._upload.fill(witness, pinned=pinned)
         for split in self._splits.values():

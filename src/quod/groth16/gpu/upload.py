@@ -59,6 +59,21 @@ class Copiers:
         self._background.close()
 
 
+def copy_on_device(device: AnyDevice, source: Buffer, target: Buffer) -> None:
+    """Copy a buffer to another one of the device, and wait for the copy."""
+    recording = device.stream("upload").record()
+    recording.copy(source, target)
+    recording.finish().run()
+
+
+def upload_words(device: AnyDevice, words: Words | Buffer, target: Buffer) -> None:
+    """Copy words to a buffer, from host memory or from the device's."""
+    if isinstance(words, Buffer):
+        copy_on_device(device, words, target)
+    else:
+        device.upload(np.ascontiguousarray(words), into=target)
+
+
 class UploadBuffer:
     """Memory for `nbytes` on a GPU, with page-locked memory for its upload.
 
@@ -86,13 +101,8 @@ class UploadBuffer:
         pinned: whether the words are in page-locked memory; then they are uploaded from there.
         Words in the device's memory are copied on the device.
         """
-        if isinstance(words, Buffer):
-            recording = self._device.stream("upload").record()
-            recording.copy(words, self.buffer)
-            recording.finish().run()
-            return
-        if pinned or self._device.single_queue:
-            self._device.upload(words, into=self.buffer)
+        if pinned or self._device.single_queue or isinstance(words, Buffer):
+            upload_words(self._device, words, self.buffer)
             return
         source = np.ascontiguousarray(words).reshape(-1).view(np.uint8)
         block_bytes = self._block_bytes
