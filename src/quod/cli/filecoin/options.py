@@ -11,6 +11,7 @@ from quod.wording import alternatives
 if TYPE_CHECKING:
     from quod.filecoin.parameters.identifiers import ParameterSet
     from quod.filecoin.sectors import SectorShape
+    from quod.filecoin.statement_files import StatementFile
 
 COMMANDS = {
     "porep": "prove",
@@ -68,3 +69,16 @@ def sector_of(name: str) -> SectorShape:
         return sector_named(name)
     except InputError as error:
         raise WrongUsage(str(error)) from None
+
+
+def number_of_sector(file: StatementFile, option: int | None, path: Path | str) -> int:
+    """Return the sector's number: that of --sector-number, or else of an output of C1.
+
+    Raises InputError with the path if there is neither.
+    """
+    from quod.errors import InputError
+
+    number = file.sector_number if option is None else option
+    if number is None:
+        raise InputError("has no sector number; add --sector-number", path=path)
+    return number

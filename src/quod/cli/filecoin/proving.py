@@ -8,7 +8,14 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 from quod.cli.display.terminal import note, show_timings, warn
-from quod.cli.filecoin.options import COMMANDS, Miner, Output, Params, SectorNumber
+from quod.cli.filecoin.options import (
+    COMMANDS,
+    Miner,
+    Output,
+    Params,
+    SectorNumber,
+    number_of_sector,
+)
 from quod.cli.one_shot import quick_kernels
 from quod.cli.outputs import check_outputs
 from quod.cli.parameters import Argument, Device, Quiet, Timings, WrongUsage
@@ -42,15 +49,10 @@ def prove(
         raise WrongUsage("--sector-number requires --miner")
 
     def inputs(file: StatementFile, device: AnyDevice | None) -> Iterator[CircuitInputs]:
-        from quod.errors import InputError
         from quod.filecoin.checks.circuit_inputs import checked_commit_inputs
 
         assert file.output is not None
-        number = None
-        if miner is not None:
-            number = file.sector_number if sector_number is None else sector_number
-            if number is None:
-                raise InputError("has no sector number; add --sector-number", path=str(commit))
+        number = None if miner is None else number_of_sector(file, sector_number, commit)
         return checked_commit_inputs(file.output, miner=miner, sector_number=number, device=device)
 
     _prove("porep", commit, output, inputs, params, device, timings=timings, quiet=quiet)

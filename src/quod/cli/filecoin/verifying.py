@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from quod.cli.display.terminal import show_valid, warn
-from quod.cli.filecoin.options import Miner, Params, SectorNumber, sector_of
+from quod.cli.filecoin.options import Miner, Params, SectorNumber, number_of_sector, sector_of
 from quod.cli.parameters import Argument, Device, InsecureTestKey, Option, Quiet, WrongUsage
 from quod.wording import counted
 
@@ -136,11 +136,9 @@ def _check_identity(file: StatementFile, name: str, miner: int, sector_number: i
     from quod.errors import InputError, naming_file
     from quod.filecoin.checks.commit import check_replica_id
 
-    number = file.sector_number if sector_number is None else sector_number
     if file.output is None:
         raise InputError("is not an output of C1; omit --miner", path=name)
-    if number is None:
-        raise InputError("has no sector number; add --sector-number", path=name)
+    number = number_of_sector(file, sector_number, name)
     with naming_file(name):
         check_replica_id(file.output, miner, number)
 
