@@ -210,15 +210,10 @@ class WitnessRunner:
 
     # --- lanes
 
-    def lanes_of(self, replay: _Replay) -> Lanes:
-        """Return the lanes of a replay."""
-        fixed = self.schedule.part_of(replay.run.stage).table.shape[1]
-        return Lanes(replay.first, replay.last, len(replay.run.copies), fixed, self.wires)
-
-    def call_lanes_of(self, run: ShortcutRun, lanes: int) -> Lanes:
-        """Return the lanes of calls of a shortcut."""
-        fixed = self.schedule.part_of(run.calls).table.shape[1]
-        return Lanes(0, lanes, len(run.copies), fixed, self.wires)
+    def lanes_of(self, run: StageRun | ShortcutRun, first: int, last: int) -> Lanes:
+        """Return lanes `first` to `last` - 1 of a run."""
+        fixed = self.schedule.part_of(run).table.shape[1]
+        return Lanes(first, last, len(run.copies), fixed, self.wires)
 
 
 class _Computation:
@@ -296,7 +291,7 @@ class _Computation:
         lanes = self._count * len(run.copies)
         kernel, groups = kernel_of(device, run.calls, lanes, self._modulus)
         self._queue.launch(
-            kernel, groups, runner.call_lanes_of(run, lanes), runner.tables.copies(device, run),
+            kernel, groups, runner.lanes_of(run, 0, lanes), runner.tables.copies(device, run),
             *runner.tables.of_calls(device, run.calls), self._memory,
         )  # fmt: skip
 
@@ -333,8 +328,8 @@ class _Computation:
         self._queue.launch(
             device.compile(replay_program, lanes=replay.width, modulus=self._modulus),
             replay.groups, before.instructions, stretch.instructions, replay.registers,
-            runner.lanes_of(replay), tables, runner.tables.copies(device, replay.run),
-            ReplayArrays(self._memory, values, states),
+            runner.lanes_of(replay.run, replay.first, replay.last), tables,
+            runner.tables.copies(device, replay.run), ReplayArrays(self._memory, values, states),
         )  # fmt: skip
         self._unchecked.append((replay, stretch.instructions, start))
 
@@ -352,7 +347,7 @@ class _Computation:
         self._queue.launch(
             device.compile(store_outputs, lanes=replay.width, modulus=self._modulus),
             replay.groups * -(-count // step), before.outputs, stretch.outputs, step,
-            replay.groups, replay.registers, runner.lanes_of(replay),
+            replay.groups, replay.registers, runner.lanes_of(replay.run, replay.first, replay.last),
             runner.tables.copies(device, replay.run), outputs, values, self._memory,
         )  # fmt: skip
 
@@ -372,7 +367,7 @@ class _Computation:
                 with with_input_index(self._start + witness, self._input_count):
                     numbers = hinted(call.hint, integers, modulus.value)
                 results[index] = integers_to_words(modulus, numbers)
-        part = runner.schedule.part_of(replay.run.stage)
+        part = runner.schedule.part_of(replay.run)
         copies = replay.run.copies[np.array(lanes) % len(replay.run.copies)]
         wires = part.wires(np.array(call.results, np.uint32))[copies]
         indices = witness_of[:, None] * runner.wires + wires

@@ -54,11 +54,10 @@ class ScheduleTables:
         """Return the table of the copies that run in a wave."""
         copies = self._copies.get(run)
         if copies is None:
-            item = run.stage if isinstance(run, StageRun) else run.calls
-            table = self._copy_tables.get(item.part)
+            table = self._copy_tables.get(run.part)
             if table is None:
-                part = self._schedule.part_of(item)
-                table = self._copy_tables[item.part] = readable(device, copy_table(part))
+                part = self._schedule.part_of(run)
+                table = self._copy_tables[run.part] = readable(device, copy_table(part))
             copies = self._copies[run] = Copies(readable(device, run.copies), table)
         return copies
 

@@ -52,6 +52,11 @@ class StageRun:
     stage: Stage
     copies: NDArray[np.uint32]
 
+    @property
+    def part(self) -> int:
+        """The index of the block's part."""
+        return self.stage.part
+
 
 @frozen(eq=False)
 class ShortcutCalls:
@@ -88,6 +93,11 @@ class ShortcutRun:
 
     calls: ShortcutCalls
     copies: NDArray[np.uint32]
+
+    @property
+    def part(self) -> int:
+        """The index of the block's part."""
+        return self.calls.part
 
 
 @frozen(eq=False)
@@ -130,9 +140,9 @@ class Schedule:
                 at(start + stage.wave).stages.append(StageRun(stage, copies))
         return [waves[wave] for wave in sorted(waves)]
 
-    def part_of(self, item: Stage | ShortcutCalls) -> Part:
-        """Return the part of a stage or of calls."""
-        return self.parts.parts[item.part]
+    def part_of(self, run: StageRun | ShortcutRun) -> Part:
+        """Return the part of a run's block."""
+        return self.parts.parts[run.part]
 
 
 def _by_value(array: Indices) -> Iterator[tuple[int, NDArray[np.uint32]]]:
