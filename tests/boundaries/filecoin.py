@@ -95,9 +95,9 @@ def _sealing() -> Iterator[tuple[str, Row]]:
         sealing.sparse_commit, {"random_seed": "huge"}, proof=proof, miner=1, sector_number=1,
         ticket=_NODE, seed=_NODE, random_seed=1,
     )  # fmt: skip
-    yield "sparse_post", row(
-        sealing.sparse_post, {"random_seed": "huge"}, shape=sector, sector_number=1,
-        challenges=[1], random_seed=1,
+    yield "sparse_posts", row(
+        sealing.sparse_posts, {"random_seed": "huge"}, shape=sector, challenges={1: [1]},
+        random_seed=1,
     )  # fmt: skip
     yield "uniform_update", row(
         sealing.uniform_update, {"random_seed": "huge"}, shape=sector, random_seed=1

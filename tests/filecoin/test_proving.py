@@ -10,12 +10,15 @@ import pytest
 
 from quod.errors import InputError, MismatchError
 from quod.filecoin.challenges import window_challenges
+from quod.filecoin.checks.circuit_inputs import checked_post_inputs
 from quod.filecoin.parameters import read_verifying_key
 from quod.filecoin.proving import Prover, prove_commit, prove_post, prove_update, verify_proof
 from quod.filecoin.records import CommitOutput, PoStSectorProof, SectorProof
 from quod.filecoin.registered_proofs import post_proof, seal_proof
 from quod.filecoin.statements import PoStSector, PoStStatement, SealStatement, UpdateStatement
+from quod.frozen import replace
 from quod.groth16 import VerifyingKey
+from quod.r1cs import UnsatisfiedError
 from tests.filecoin.made_parameters import POREP, UPDATE, WINDOW, WINNING, write_parameters
 from tests.filecoin.sealed import (
     MINER,
@@ -126,6 +129,26 @@ def test_vanilla_proofs_that_do_not_fit(prover: Prover) -> None:
     other = SectorProof(vanilla.inclusion_proofs, NODE, vanilla.comm_r_last)
     with pytest.raises(InputError, match=r"section proofs\[0\]\.comm_r: is not the hash"):
         prove_post(prover, statement, [PoStSectorProof(7, proof.comm_r, (other,))])
+
+
+def test_a_wrong_hash_of_a_path_is_named(prover: Prover) -> None:
+    statement, wrong = statement_of(7, 8, 9), vanilla_proof(9)
+    (sector,) = wrong.vanilla_proof
+    first, *others = sector.inclusion_proofs
+    element, *upper = first.base_proof
+    element = replace(element, hashes=(NODE, *element.hashes[1:]))
+    changed = replace(first, base_proof=(element, *upper))
+    sector = replace(sector, inclusion_proofs=(changed, *others))
+    proofs = [vanilla_proof(7), vanilla_proof(8), replace(wrong, vanilla_proof=(sector,))]
+    with pytest.raises(InputError) as raised:
+        prove_post(prover, statement, proofs)
+    assert raised.value.section == "proofs[2].vanilla_proof.sectors[0].inclusion_proofs[0]"
+    # Without the check of vanilla proofs, the constraint is named.
+    inputs = [*checked_post_inputs(statement, proofs, paths=False)]
+    with pytest.raises(UnsatisfiedError, match=r"sectors\[0\].*constraint"):
+        prover.prove(statement, inputs)
+    with pytest.raises(UnsatisfiedError, match=r"sectors\[0\].*constraint"):
+        prover.prove_partition(statement, 1, inputs[1], prover.witness(inputs[1]))
 
 
 def test_other_parameters(prover: Prover) -> None:

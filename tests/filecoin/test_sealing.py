@@ -12,6 +12,7 @@ from quod.field.array import random_elements
 from quod.field.moduli import BLS12_381_FR
 from quod.filecoin.challenges import window_challenges, winning_challenges
 from quod.filecoin.checks import check_commit, check_post_sector, check_update_partition
+from quod.filecoin.checks.post import check_post_sectors
 from quod.filecoin.files import commit_to_bincode, parse_commit
 from quod.filecoin.poseidon import NodeHasher
 from quod.filecoin.records import CommitOutput
@@ -20,7 +21,7 @@ from quod.filecoin.sealing import (
     UpdatedSector,
     seal,
     sparse_commit,
-    sparse_post,
+    sparse_posts,
     uniform_update,
     update,
 )
@@ -119,9 +120,20 @@ def test_a_sparse_proof_of_spacetime() -> None:
         winning_challenges(LARGE, RANDOMNESS, SECTOR)[:20],
         window_challenges(LARGE, ApiVersion.V1_2, RANDOMNESS, SECTOR, 0),
     ):
-        proof = sparse_post(LARGE, SECTOR, challenges)
+        (proof,) = sparse_posts(LARGE, {SECTOR: challenges})
         check_post_sector(proof, LARGE, challenges)
-        assert sparse_post(LARGE, SECTOR, challenges) == proof
+        assert sparse_posts(LARGE, {SECTOR: challenges}) == [proof]
+
+
+def test_sparse_proofs_of_several_sectors(device: AnyDevice) -> None:
+    numbers = range(4, 7)
+    challenges = {
+        number: window_challenges(LARGE, ApiVersion.V1_2, RANDOMNESS, number, 0)
+        for number in numbers
+    }
+    proofs = sparse_posts(LARGE, challenges, device=device)
+    assert [proof.sector_id for proof in proofs] == [*numbers]
+    check_post_sectors(proofs, LARGE, [*challenges.values()], device=device)
 
 
 @pytest.mark.parametrize(

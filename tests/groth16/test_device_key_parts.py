@@ -161,10 +161,10 @@ def test_proofs_are_those_of_the_key_in_memory(
     assert key.prove(witness, seed=9) == expected.prove(witness, seed=9)
 
 
-def test_as_much_of_a_key_stays_as_fits(gpu_device: AnyDevice) -> None:
+def test_as_much_of_a_key_stays_as_fits() -> None:
     on_device = PartsCircuit(circuit())
-    resident = KeyMemory(gpu_device, on_device)
-    smallest = KeyMemory(gpu_device, on_device, 0, 8)
+    resident = KeyMemory(EmulatedDevice(), on_device)
+    smallest = KeyMemory(EmulatedDevice(), on_device, 0, 8)
     assert smallest.nbytes < resident.nbytes
 
     def fitting(budget: int) -> KeyMemory:

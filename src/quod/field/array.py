@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping, Set
-from typing import TYPE_CHECKING, Any, Literal, overload
+from typing import TYPE_CHECKING, Any, Literal, cast, overload
 
 import numpy as np
 
@@ -80,6 +80,10 @@ def integers_to_words(field: FieldSpec, integers: Integers) -> Words:
     Raises InputError for anything but int from 0 to p - 1.
     """
     modulus = field.modulus
+    if isinstance(field, Modulus) and isinstance(integers, list):
+        plain = cast("list[int]", integers)
+        if {*map(type, plain)} == {int} and min(plain) >= 0 and max(plain) < modulus.value:
+            return _packed(field, plain)
 
     def checked() -> Iterable[int]:
         for position, integer in _coefficients(field, integers):
@@ -300,5 +304,5 @@ def _convert_form(
 
 def _packed(field: FieldSpec, stored: Iterable[int]) -> Words:
     size = field.modulus.bytes
-    raw = b"".join(integer.to_bytes(size, "little") for integer in stored)
+    raw = b"".join([integer.to_bytes(size, "little") for integer in stored])
     return np.frombuffer(raw, "<u4").astype(np.uint32).reshape(-1, field.words)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from quod.errors import InputError
 from quod.field.moduli import BLS12_381_FR
@@ -35,6 +35,14 @@ def node_to_element(name: str, node: bytes) -> int:
     if value >= P:
         raise InputError(f"{name} is not below the modulus of {BLS12_381_FR.name}")
     return value
+
+
+def elements_of_nodes(nodes: Sequence[bytes]) -> list[int] | None:
+    """Return the elements of nodes; None if one is not 32 bytes or not below p."""
+    if {*map(type, nodes)} != {bytes} or {*map(len, nodes)} != {NODE_BYTES}:
+        return None
+    elements = [int.from_bytes(node, "little") for node in nodes]
+    return elements if max(elements) < P else None
 
 
 def element_to_node(element: int) -> bytes:

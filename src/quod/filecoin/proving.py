@@ -5,7 +5,9 @@ A proof is the concatenation of its partitions' Groth16 proofs, of 192 bytes eac
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 
 from quod.device.discovery import DeviceChoice
@@ -27,6 +29,7 @@ from quod.formats import Witness
 from quod.groth16 import Proof, ProvingKey, Verdict, VerifyingKey, verify_batch
 from quod.groth16.device_key.key import DeviceKey
 from quod.groth16.encodings.bellman import proof_to_bytes, proofs_from_bytes
+from quod.r1cs import UnsatisfiedError
 from quod.validation import exact_bytes, in_order, instance
 
 _CHECKS = "checks of vanilla proofs"
@@ -86,10 +89,16 @@ class Prover:
         ]
         return exact_bytes("the proof", b"".join(proofs), statement.proof_bytes)
 
-    def prove_partition(self, statement: Statement, partition: int, witness: Witness) -> bytes:
-        """Prove one partition of a statement, by its `witness`: 192 bytes. See `prove`."""
+    def prove_partition(
+        self, statement: Statement, partition: int, inputs: CircuitInputs, witness: Witness
+    ) -> bytes:
+        """Prove one partition of a statement, by the witness of its inputs: 192 bytes.
+
+        See `prove`.
+        """
         self.check_parameters(statement)
-        proof, public = self.key.prove(witness)
+        with self._naming_constraints([inputs]):
+            proof, public = self.key.prove(witness)
         return _proof_bytes(statement, partition, proof, public)
 
     def _proofs(
@@ -100,19 +109,46 @@ class Prover:
         With a timeline, witnesses and proofs are computed one after the other.
         """
         if timeline is None:
-            yield from self.key.prove_many(self.witness(each) for each in inputs)
+            unproved: deque[CircuitInputs] = deque()
+            with self._naming_constraints(unproved):
+                for result in self.key.prove_many(self._witnesses(inputs, unproved)):
+                    unproved.popleft()
+                    yield result
             return
         for partition_inputs in inputs:
             with timeline.stage("circuit witness"):
                 witness = self.witness(partition_inputs)
-            with timeline.stage("proof"):
+            with timeline.stage("proof"), self._naming_constraints([partition_inputs]):
                 result = self.key.prove(witness, timeline=timeline)
             yield result
 
+    def _witnesses(
+        self, inputs: Iterable[CircuitInputs], unproved: deque[CircuitInputs]
+    ) -> Iterator[Witness]:
+        """Yield the witnesses of inputs, which are appended to `unproved`."""
+        for partition_inputs in inputs:
+            unproved.append(partition_inputs)
+            yield self.witness(partition_inputs)
+
     def witness(self, inputs: CircuitInputs) -> Witness:
-        """Compute the witness of a partition, in the memory of the key's device."""
-        (witness,) = self.circuit.witnesses([inputs], device=self.key.device)
+        """Compute the witness of a partition, in the memory of the key's device.
+
+        No constraint is checked: the verification of the proof finds a wrong witness in less time.
+        """
+        (witness,) = self.circuit.witnesses([inputs], check=False, device=self.key.device)
         return witness
+
+    @contextmanager
+    def _naming_constraints(self, unproved: Sequence[CircuitInputs]) -> Iterator[None]:
+        """Raise UnsatisfiedError in place of VerificationError if the witness is at fault.
+
+        unproved: the inputs of the proof that does not verify are the first.
+        """
+        try:
+            yield
+        except VerificationError:
+            self.circuit.witnesses([unproved[0]], device=self.key.device)
+            raise
 
     def close(self) -> None:
         """Stop the threads that wait for the next proof."""
@@ -179,12 +215,20 @@ def _checked_and_proved(
     prover: Prover, statement: Statement, check: Callable[..., Iterator[CircuitInputs]],
     timeline: Timeline | None,
 ) -> bytes:  # fmt: skip
-    """Check vanilla proofs, and prove the statement from the inputs that `check` returns."""
+    """Check vanilla proofs, and prove the statement from the inputs that `check` returns.
+
+    The circuit computes the hashes of paths, too: here they are checked only to name the field of
+    a wrong one.
+    """
     prover.check_parameters(statement)
+    device = hashing_device(statement.parameters.sector, prover.key.device)
     with or_null(timeline).stage(_CHECKS):
-        device = hashing_device(statement.parameters.sector, prover.key.device)
-        inputs = check(device=device)
-    return prover.prove(statement, inputs, timeline)
+        inputs = check(device=device, paths=False)
+    try:
+        return prover.prove(statement, inputs, timeline)
+    except (UnsatisfiedError, VerificationError):
+        check(device=device)
+        raise
 
 
 def verify_proof(key: VerifyingKey, statement: Statement, proof: bytes) -> bool:

@@ -131,6 +131,15 @@ class Schema(ABC):
     def check(self, value: object, position: Position) -> None:
         """Raise InputError unless a value, such as a record, could have been read."""
 
+    def check_items(self, values: Sequence[Any], position: Position) -> None:
+        """Raise InputError unless each of several values could have been read."""
+        fields = position.fields
+        fields.append(0)
+        for index, value in enumerate(values):
+            fields[-1] = index
+            self.check(value, position)
+        fields.pop()
+
 
 @frozen
 class Unsigned(Schema):
@@ -219,6 +228,12 @@ class Node(Digest):
         super().check(value, position)
         self._checked(cast("bytes", value), position, None)
 
+    def check_items(self, values: Sequence[Any], position: Position) -> None:
+        # As in decode_items: the last bytes of all nodes are checked at once.
+        is_node_sized = {*map(type, values)} == {bytes} and {*map(len, values)} == {NODE_BYTES}
+        if not is_node_sized or max(b"".join(values)[NODE_BYTES - 1 :: NODE_BYTES]) >= _TOP_BYTE:
+            super().check_items(values, position)
+
     def _checked(self, node: bytes, position: Position, offset: int | None) -> bytes:
         if node[-1] >= _TOP_BYTE and int.from_bytes(node, "little") >= _P:
             raise position.error(f"is not below the modulus of {BLS12_381_FR.name}", offset)
@@ -261,12 +276,7 @@ class Items(Schema):
         if not isinstance(value, tuple):
             raise position.error(f"must be a tuple, not {shown_kind(value)}")
         self._check_count(len(value), position, None)
-        fields = position.fields
-        fields.append(0)
-        for index, item in enumerate(value):
-            fields[-1] = index
-            self.of.check(item, position)
-        fields.pop()
+        self.of.check_items(value, position)
 
     def _check_count(self, count: int, position: Position, offset: int | None) -> None:
         if count != self.count:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,29 +42,32 @@ def checked_inputs(declared: Mapping[str, Input], inputs: Inputs, prime: int) ->
                     f"the circuit has no input {name!r}; its inputs are {_listed(declared)}"
                 )
     elements: list[int] = []
-    bits = bit_count = 0
+    # Shifting one growing integer would take quadratic time.
+    bit_texts: list[str] = []
     for name, declaration in declared.items():
-        value = inputs[name]
+        value, count = inputs[name], len(declaration.wires)
         if declaration.bits:
-            number = whole_number(f"the input {name!r}", value)
-            if number < 0 or number >> len(declaration.wires):
-                raise InputError(
-                    f"the input {name!r} must be a number of {len(declaration.wires)} bits"
-                )
-            bits |= number << bit_count
-            bit_count += len(declaration.wires)
+            number = value if type(value) is int else whole_number(f"the input {name!r}", value)
+            if number < 0 or number >> count:
+                raise InputError(f"the input {name!r} must be a number of {count} bits")
+            bit_texts.append(f"{number:0{count}b}")
         elif declaration.single:
-            elements.append(_element(f"the input {name!r}", value, prime))
+            if type(value) is not int or not 0 <= value < prime:
+                value = _element(f"the input {name!r}", value, prime)
+            elements.append(value)
         else:
-            numbers = list(in_order(f"the input {name!r}", value))
-            if len(numbers) != len(declaration.wires):
-                raise InputError(
-                    f"the input {name!r} must be {len(declaration.wires)} numbers, "
-                    f"not {len(numbers)}"
-                )
-            for index, number in enumerate(numbers):
-                elements.append(_element(f"number {index} of the input {name!r}", number, prime))
-    return elements, bits
+            numbers: list[Any] = (
+                value if isinstance(value, list) else [*in_order(f"the input {name!r}", value)]
+            )
+            if len(numbers) != count:
+                raise InputError(f"the input {name!r} must be {count} numbers, not {len(numbers)}")
+            if {*map(type, numbers)} != {int} or min(numbers) < 0 or max(numbers) >= prime:
+                numbers = [
+                    _element(f"number {index} of the input {name!r}", number, prime)
+                    for index, number in enumerate(numbers)
+                ]
+            elements += numbers
+    return elements, int("".join(reversed(bit_texts)) or "0", 2)
 
 
 def all_checked(

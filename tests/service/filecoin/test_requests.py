@@ -17,7 +17,7 @@ from quod.filecoin.files import (
 )
 from quod.filecoin.parameters import ProofKind
 from quod.filecoin.registered_proofs import post_proof
-from quod.filecoin.sealing import sparse_post
+from quod.filecoin.sealing import sparse_posts
 from quod.filecoin.statement_files import StatementFile
 from quod.service.errors import NotFoundError, UnavailableError
 from quod.service.filecoin.circuit_ids import circuit_id, parameters_of
@@ -130,7 +130,8 @@ def test_large_circuits_are_refused() -> None:
     """A WindowPoSt of 32 GiB is refused by a device that cannot hold its key."""
     proof = post_proof(13)
     challenges = window_challenges(proof.sector, proof.api_version, bytes(32), 7, 0)
-    vanilla_proof = post_sector_to_bincode(sparse_post(proof.sector, 7, challenges), proof.sector)
+    (sector_proof,) = sparse_posts(proof.sector, {7: challenges})
+    vanilla_proof = post_sector_to_bincode(sector_proof, proof.sector)
     request = {2: WINDOW, 3: proof.sector.size, 4: 13, 11: [vanilla_proof], 22: bytes(32)}
     parameters = parse_body(encoded(request)).statement.parameters
     with pytest.raises(InputError, match="of the kind window for sectors of 32GiB need a CUDA"):

@@ -42,7 +42,7 @@ class FakeProvers:
     def witness(self, inputs: Any) -> Any:
         return inputs
 
-    def prove_partition(self, _statement: Any, partition: int, _witness: Any) -> bytes:
+    def prove_partition(self, _statement: Any, partition: int, *_inputs: Any) -> bytes:
         self.proved.append((self.name, partition))
         self.entered.release()
         assert self.leave.acquire(timeout=SECONDS)

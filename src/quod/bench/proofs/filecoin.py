@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from quod.filecoin.proving import Prover
     from quod.filecoin.registered_proofs import PoStKind
     from quod.filecoin.sectors import SectorShape
-    from quod.formats import Witness
 
 KINDS = ("porep", "window", "winning", "update")
 
@@ -133,15 +132,11 @@ def _cases_of(
     circuit, key = prover.circuit, prover.key
     names |= {"constraints": circuit.constraints}
 
-    def compute() -> Witness:
-        (witness,) = circuit.witnesses([work.inputs], device=key.device)
-        return witness
-
     # The last case needs the memory of this witness.
-    held = [compute()]
+    held = [prover.witness(work.inputs)]
     yield Case(
         {"what": "witness of a partition", **names},
-        compute,
+        lambda: prover.witness(work.inputs),
         unit="ms",
     )
     yield Case(
@@ -213,21 +208,21 @@ def _post_work(sector: SectorShape, kind: PoStKind) -> _Work:
     from quod.filecoin.circuits.private_inputs import post_private_inputs
     from quod.filecoin.proving import prove_post
     from quod.filecoin.registered_proofs import POST_PROOFS, PoStKind
-    from quod.filecoin.sealing import sparse_post
+    from quod.filecoin.sealing import sparse_posts
     from quod.filecoin.statements import PoStSector, PoStStatement
 
     # The last registered proof of a kind has the current API version.
     *_, proof = (proof for proof in POST_PROOFS if proof.sector is sector and proof.kind is kind)
-    host, proofs = open_device("cpu"), []
     if kind is PoStKind.WINNING:
         circuit = FallbackPoStCircuit.winning(sector)
-        leaves = winning_challenges(sector, _RANDOMNESS, _SECTOR_NUMBER)
-        proofs.append(sparse_post(sector, _SECTOR_NUMBER, leaves, device=host))
+        challenges = {_SECTOR_NUMBER: winning_challenges(sector, _RANDOMNESS, _SECTOR_NUMBER)}
     else:
         circuit = FallbackPoStCircuit.window(sector)
-        for number in range(sector.window_sectors):
-            leaves = window_challenges(sector, proof.api_version, _RANDOMNESS, number, number)
-            proofs.append(sparse_post(sector, number, leaves, device=host))
+        challenges = {
+            number: window_challenges(sector, proof.api_version, _RANDOMNESS, number, number)
+            for number in range(sector.window_sectors)
+        }
+    proofs = sparse_posts(sector, challenges, device=open_device("cpu"))
     sectors = tuple(PoStSector(each.sector_id, each.comm_r) for each in proofs)
     statement = PoStStatement(proof, _RANDOMNESS, sectors)
     return _Work(

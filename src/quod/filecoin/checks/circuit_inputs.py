@@ -1,7 +1,8 @@
 """Vanilla proofs that are checked against their statements, as inputs of the circuits.
 
 Each function checks at once, and returns an iterator of the inputs of each partition. `device`
-computes Poseidon hashes; None stands for pure Python, a millisecond a hash.
+computes Poseidon hashes; None stands for pure Python, a millisecond a hash. Without `paths` the
+hashes of paths are left to the circuit, which computes them too.
 """
 
 from __future__ import annotations
@@ -45,16 +46,17 @@ def hashing_device(sector: SectorShape, device: AnyDevice) -> AnyDevice | None:
 
 def checked_commit_inputs(
     output: CommitOutput, *, miner: int | None = None, sector_number: int | None = None,
-    device: AnyDevice | None = None,
+    device: AnyDevice | None = None, paths: bool = True,
 ) -> Iterator[CircuitInputs]:  # fmt: skip
     """Return the inputs of an output of C1 that `check_commit` accepts."""
-    check_commit(output, miner=miner, sector_number=sector_number, device=device)
+    check_commit(output, miner=miner, sector_number=sector_number, device=device, paths=paths)
     return (porep_private_inputs(output, each) for each in range(len(output.vanilla_proofs)))
 
 
 def checked_post_inputs(
-    statement: PoStStatement, proofs: Sequence[PoStSectorProof], *, device: AnyDevice | None = None
-) -> Iterator[CircuitInputs]:
+    statement: PoStStatement, proofs: Sequence[PoStSectorProof], *,
+    device: AnyDevice | None = None, paths: bool = True,
+) -> Iterator[CircuitInputs]:  # fmt: skip
     """Return the inputs of vanilla proofs that `check_post_sectors` accepts.
 
     proofs: the vanilla proofs in the order of the statement's sectors.
@@ -69,7 +71,7 @@ def checked_post_inputs(
                     "is not that of the statement", section=f"proofs[{index}].{name}"
                 )
     challenges = [statement.challenges(index) for index in range(len(proofs))]
-    check_post_sectors(proofs, sector, challenges, device=device)
+    check_post_sectors(proofs, sector, challenges, device=device, paths=paths)
     winning = statement.proof.kind is PoStKind.WINNING
     build = FallbackPoStCircuit.winning if winning else FallbackPoStCircuit.window
     circuit = build(sector)
@@ -82,7 +84,7 @@ def checked_post_inputs(
 
 def checked_update_inputs(
     statement: UpdateStatement, proofs: Sequence[UpdatePartitionProof], *,
-    device: AnyDevice | None = None,
+    device: AnyDevice | None = None, paths: bool = True,
 ) -> Iterator[CircuitInputs]:  # fmt: skip
     """Return the inputs of the partitions of an update that `check_update_partition` accepts.
 
@@ -95,8 +97,9 @@ def checked_update_inputs(
     for partition, proof in enumerate(proofs):
         with _inside(f"proofs[{partition}]"):
             check_update_partition(
-                proof, sector, partition, *commitments, h=statement.h, device=device
-            )
+                proof, sector, partition, *commitments, h=statement.h, device=device,
+                paths=paths,
+            )  # fmt: skip
     return (
         update_private_inputs(
             circuit, proof, k_and_h_select(sector, partition, statement.h), *commitments

@@ -23,7 +23,7 @@ from quod.filecoin.sectors import NODE_BYTES
 
 def check_commit(
     output: CommitOutput, *, miner: int | None = None, sector_number: int | None = None,
-    device: AnyDevice | None = None,
+    device: AnyDevice | None = None, paths: bool = True,
 ) -> None:  # fmt: skip
     """Check an output of C1 against its statement.
 
@@ -32,6 +32,7 @@ def check_commit(
         The output has neither; lotus's c1.json has the sector's number.
     device: computes the Poseidon hashes; None stands for pure Python, in which a sector of 32 GiB
         takes a minute.
+    paths: whether the hashes of paths and of comm_r are checked.
     Raises InputError with the field that is wrong, such as
     ``vanilla_proofs[0][1].replica_column_proofs.drg_parents[3].inclusion_proof``, and for only one
     of miner and sector_number.
@@ -55,7 +56,7 @@ def check_commit(
         _add_columns(checker, field, proof, nodes, comm_c)
         _check_labels(field, proof, output.replica_id, challenge)
     checker.add_pair("comm_r", (comm_c, comm_r_last), output.comm_r)
-    checker.check()
+    checker.check(paths=paths)
 
 
 def _check_statement(output: CommitOutput, miner: int | None, sector_number: int | None) -> None:

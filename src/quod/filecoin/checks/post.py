@@ -28,17 +28,18 @@ def check_post_sector(
 
 def check_post_sectors(
     proofs: Sequence[PoStSectorProof], sector: SectorShape, challenges: Sequence[Sequence[int]], *,
-    device: AnyDevice | None = None,
+    device: AnyDevice | None = None, paths: bool = True,
 ) -> None:  # fmt: skip
     """Check the vanilla proofs of many sectors as `check_post_sector`, their hashes as one batch.
 
     challenges: those of each sector.
+    paths: whether the hashes of paths and of comm_r are checked.
     The field of an error begins with ``proofs[index]``.
     """
     checker = PathChecker(sector, device)
     for index, (proof, leaves) in enumerate(zip(proofs, challenges, strict=True)):
         _add_sector(checker, f"proofs[{index}].", proof, sector, leaves)
-    checker.check()
+    checker.check(paths=paths)
 
 
 def _add_sector(

@@ -16,12 +16,13 @@ from quod.filecoin.updates import encode_update, k_and_h_select, phi, rho
 def check_update_partition(
     proof: UpdatePartitionProof, sector: SectorShape, partition: int, comm_r_old: bytes,
     comm_d_new: bytes, comm_r_new: bytes, *, h: int | None = None,
-    device: AnyDevice | None = None,
+    device: AnyDevice | None = None, paths: bool = True,
 ) -> None:  # fmt: skip
     """Check a partition's paths in both replicas and in the new data, and its encoded nodes.
 
     h: the number of high bits of a challenge that choose the factor of the data; by default the
         number that updates use.
+    paths: whether the hashes of paths and of comm_r are checked.
     Raises InputError with the field that is wrong, and for an impossible partition or h.
     """
     shape, checker = sector.update, PathChecker(sector, device)
@@ -31,17 +32,17 @@ def check_update_partition(
     check_update_record(proof, sector)
     first, randomness = proof.challenge_proofs[0], phi(comm_d_new, comm_r_old)
     roots = {"proof_r_old": first.proof_r_old.root, "proof_r_new": first.proof_r_new.root}
-    for index, (paths, node) in enumerate(zip(proof.challenge_proofs, challenges, strict=True)):
+    for index, (challenge, node) in enumerate(zip(proof.challenge_proofs, challenges, strict=True)):
         field = f"challenge_proofs[{index}]"
         checker.check_data_path(
-            f"{field}.proof_d_new", paths.proof_d_new, node, comm_d_new, "comm_d_new"
+            f"{field}.proof_d_new", challenge.proof_d_new, node, comm_d_new, "comm_d_new"
         )
         for name, root in roots.items():
-            path = getattr(paths, name)
+            path = getattr(challenge, name)
             checker.add(f"{field}.{name}", path, node, root, f"that of challenge_proofs[0].{name}")
         factor = rho(randomness, node >> sector.node_bits - h)
-        expected = encode_update(paths.proof_r_old.leaf, paths.proof_d_new.leaf, factor)
-        if paths.proof_r_new.leaf != expected:
+        expected = encode_update(challenge.proof_r_old.leaf, challenge.proof_d_new.leaf, factor)
+        if challenge.proof_r_new.leaf != expected:
             raise InputError(
                 "is not the sum of the old node and rho times the data node",
                 section=f"{field}.proof_r_new.leaf",
@@ -50,7 +51,7 @@ def check_update_partition(
         ("comm_r_old", "comm_r_new"), (comm_r_old, comm_r_new), roots.values(), strict=True
     ):
         checker.add_pair(name, (proof.comm_c, root), commitment)
-    checker.check()
+    checker.check(paths=paths)
     _check_apex(proof, sector, comm_d_new)
 
 

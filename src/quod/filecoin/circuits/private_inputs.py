@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from quod.errors import InputError
 from quod.filecoin.circuits.empty_sector_update import EmptySectorUpdateCircuit
 from quod.filecoin.circuits.fallback_post import FallbackPoStCircuit
-from quod.filecoin.nodes import node_to_element
+from quod.filecoin.nodes import elements_of_nodes, node_to_element
 from quod.filecoin.records import (
     CommitOutput,
     PathElement,
@@ -179,4 +179,8 @@ def _sibling_inputs(name: str, path: Sequence[PathElement]) -> CircuitInputs:
 
 def _elements(name: str, nodes: Iterable[bytes]) -> list[int]:
     """Return the elements of nodes; an error names the node's index."""
-    return [node_to_element(f"{name}[{index}]", node) for index, node in enumerate(nodes)]
+    sequence = list(nodes)
+    elements = elements_of_nodes(sequence)
+    if elements is not None:
+        return elements
+    return [node_to_element(f"{name}[{index}]", node) for index, node in enumerate(sequence)]

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from quod.filecoin.sealing.sealed_sector import SealedSector as SealedSector
     from quod.filecoin.sealing.sealed_sector import seal as seal
     from quod.filecoin.sealing.sparse_sealing import sparse_commit as sparse_commit
-    from quod.filecoin.sealing.sparse_sealing import sparse_post as sparse_post
+    from quod.filecoin.sealing.sparse_sealing import sparse_posts as sparse_posts
     from quod.filecoin.sealing.updated_sector import UpdatedSector as UpdatedSector
     from quod.filecoin.sealing.updated_sector import uniform_update as uniform_update
     from quod.filecoin.sealing.updated_sector import update as update

@@ -7,7 +7,7 @@ exist: use the proofs only to test or benchmark provers.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import chain
 
 from quod.device.protocol import AnyDevice
@@ -79,28 +79,35 @@ def sparse_commit(
     return sector.commit_output(seed)
 
 
-def sparse_post(
-    shape: SectorShape, sector_number: int, challenges: Sequence[int], *, random_seed: int = 0,
+def sparse_posts(
+    shape: SectorShape, challenges: Mapping[int, Sequence[int]], *, random_seed: int = 0,
     device: AnyDevice | None = None,
-) -> PoStSectorProof:  # fmt: skip
-    """Return a vanilla proof of spacetime of a sector that does not exist.
+) -> list[PoStSectorProof]:  # fmt: skip
+    """Return vanilla proofs of spacetime of sectors that do not exist; their replicas are equal.
 
-    challenges: the challenged leaves, of `window_challenges` or `winning_challenges`.
+    challenges: the challenged leaves, of `window_challenges` or `winning_challenges`, by the
+        sector's number.
     random_seed: the seed of all random nodes.
     device: see `sparse_commit`.
     Raises InputError for a leaf that the sector lacks.
     """
     instance("the sector", shape, SectorShape, "take it from sector_shape")
+    instance("the challenges", challenges, Mapping, "map a sector's number to its leaves")  # type: ignore[type-abstract]
     check_seed(random_seed)
     draw, hasher = node_source(random_seed), NodeHasher(device)
-    numbers = [
-        whole_number("a challenge", leaf, 0, shape.nodes - 1)
-        for leaf in in_order("the challenges", challenges)
-    ]
-    leaves = {leaf: words_to_node(draw(1)[0]) for leaf in numbers}
-    tree = sparse_tree(shape.arities, shape.base_levels, leaves, hasher.hash_groups, draw)
+    leaves_of = {
+        number: [
+            whole_number("a challenge", leaf, 0, shape.nodes - 1)
+            for leaf in in_order("the challenges of a sector", leaves)
+        ]
+        for number, leaves in challenges.items()
+    }
+    nodes = {leaf: words_to_node(draw(1)[0]) for leaf in chain(*leaves_of.values())}
+    if not nodes:
+        raise InputError("there must be at least one challenge")
+    tree = sparse_tree(shape.arities, shape.base_levels, nodes, hasher.hash_groups, draw)
     comm_c = words_to_node(draw(1)[0])
-    return post_sector_proof(sector_number, comm_c, tree, numbers)
+    return [post_sector_proof(number, comm_c, tree, each) for number, each in leaves_of.items()]
 
 
 def data_tree(shape: SectorShape, node: bytes) -> RunLengthTree:

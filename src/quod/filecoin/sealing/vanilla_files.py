@@ -16,7 +16,7 @@ from quod.filecoin.registered_proofs import (
 )
 from quod.filecoin.sealing.partial_trees import Draw, node_source
 from quod.filecoin.sealing.sealed_sector import check_sealable, seal
-from quod.filecoin.sealing.sparse_sealing import sparse_commit, sparse_post
+from quod.filecoin.sealing.sparse_sealing import sparse_commit, sparse_posts
 from quod.filecoin.sealing.updated_sector import uniform_update
 from quod.filecoin.sectors import SectorShape
 from quod.filecoin.statement_files import post_to_json, update_to_json
@@ -69,18 +69,13 @@ def post_text(
     kind = PoStKind.WINNING if window is None else PoStKind.WINDOW
     proof = [each for each in POST_PROOFS if (each.sector, each.kind) == (sector, kind)][-1]
     randomness = words_to_node(_node_source(seed)(1)[0])
-    proofs = []
-    for position in range(window or 1):
-        number = sector_number + position
-        challenges = (
-            winning_challenges(sector, randomness, number)
-            if window is None
-            else window_challenges(sector, proof.api_version, randomness, number, position)
-        )
-        random_seed = seed + position
-        proofs.append(
-            sparse_post(sector, number, challenges, random_seed=random_seed, device=device)
-        )
+    challenges = {
+        number: winning_challenges(sector, randomness, number)
+        if window is None
+        else window_challenges(sector, proof.api_version, randomness, number, position)
+        for position, number in enumerate(range(sector_number, sector_number + (window or 1)))
+    }
+    proofs = sparse_posts(sector, challenges, random_seed=seed, device=device)
     sectors = tuple(PoStSector(each.sector_id, each.comm_r) for each in proofs)
     return post_to_json(PoStStatement(proof, randomness, sectors), proofs)
 

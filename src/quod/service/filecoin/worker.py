@@ -230,11 +230,12 @@ class FilecoinWorker:
             prover = provers.open(parameters, use=True)
         with self._stage(work, Stage.WITNESS, times, "synthesis_ms"):
             witness = self._next_witness.take(lease)
+            partition_inputs = inputs[lease.partition]
             if witness is None:
-                witness = prover.witness(inputs[lease.partition])
+                witness = prover.witness(partition_inputs)
         with self._stage(work, Stage.PROVE, times, "gpu_compute_ms"):
             self._next_witness.begin(lease, prover, inputs)
-            proof = prover.prove_partition(statement, lease.partition, witness)
+            proof = prover.prove_partition(statement, lease.partition, partition_inputs, witness)
         return json.dumps({"proof": proof.hex(), **times}).encode()
 
     def _job(self, work: Work, device: AnyDevice) -> _Job:
