@@ -162,7 +162,7 @@ _RESULTS = dict.fromkeys(
         "cuGetErrorString",
         "cuDriverGetVersion", "cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetName",
         "cuDeviceTotalMem", "cuDeviceGetAttribute", "cuDevicePrimaryCtxRetain", "cuMemAlloc",
-        "cuMemHostAlloc", "cuStreamCreate", "cuEventCreate", "cuEventElapsedTime",
+        "cuMemHostAlloc", "cuStreamCreateWithPriority", "cuEventCreate", "cuEventElapsedTime",
         "cuLinkCreate", "cuModuleLoadData", "cuModuleLoadDataEx", "cuModuleGetFunction",
         "cuFuncGetAttribute", "cuPointerGetAttribute", "cuCtxGetCurrent", "cuDeviceCanAccessPeer",
         "cuGraphCreate", "cuGraphAddEmptyNode", "cuGraphAddKernelNode", "cuGraphAddMemcpyNode",

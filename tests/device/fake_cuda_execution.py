@@ -83,14 +83,17 @@ class FakeExecution(FakeMemory):
         self.now = 0.0
         self._failures: dict[str, tuple[int, str]] = {}
         self._streams: list[FakeStream] = []
+        self.priorities: list[int] = []
         self._kernel_nodes: set[FakeNode] = set()
         self._random = random.Random(3)
 
     # --- streams and events
 
-    def _cuStreamCreate(self, flags: int) -> Any:
+    def _cuStreamCreateWithPriority(self, flags: int, priority: int) -> Any:
         assert flags == int(real.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        assert priority in {-1, 0}
         stream = FakeStream()
+        self.priorities.append(priority)
         self._streams.append(stream)
         return self._keep(stream, real.CUstream)
 

@@ -349,7 +349,14 @@ def test_a_gpu_that_does_not_open(code: str, message: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "call", ["cuStreamQuery", "cuLaunchKernel", "cuMemcpyHtoDAsync", "cuMemAlloc", "cuStreamCreate"]
+    "call",
+    [
+        "cuStreamQuery",
+        "cuLaunchKernel",
+        "cuMemcpyHtoDAsync",
+        "cuMemAlloc",
+        "cuStreamCreateWithPriority",
+    ],
 )
 def test_a_gpu_that_is_lost_at_any_call(call: str, tmp_path: Path) -> None:
     driver = FakeCuda()
@@ -516,6 +523,17 @@ def test_an_interrupted_launch_keeps_its_memory_until_it_is_done(
     gc.collect()
     assert device.memory_statistics().in_use < in_use
     assert launch_all(device) == [1] * COUNT
+
+
+def test_urgent_work_runs_in_streams_of_a_higher_priority(tmp_path: Path) -> None:
+    driver = FakeCuda()
+    device = gpu_of(driver, tmp_path)
+    buffer = device.allocate(4)
+    for urgent, priorities in ((False, [0]), (True, [0, -1]), (True, [0, -1]), (False, [0, -1])):
+        recording = device.stream().record(urgent=urgent)
+        recording.fill(buffer, 1)
+        recording.finish().run()
+        assert driver.priorities == priorities
 
 
 def test_unsubmitted_work_is_not_done(tmp_path: Path) -> None:

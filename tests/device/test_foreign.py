@@ -209,7 +209,7 @@ def test_a_gpus_array_is_used_in_place(gpu: CudaDevice) -> None:
 
 
 def test_stream_of_a_gpu_array_is_awaited(gpu: CudaDevice) -> None:
-    stream = gpu.driver.cuStreamCreate(1)
+    stream = gpu.driver.cuStreamCreateWithPriority(1, 0)
     memory = gpu.allocate(32)
     gpu.driver.cuMemsetD32Async(memory.address, 5, 8, stream)
     out = np.zeros(8, np.uint32)

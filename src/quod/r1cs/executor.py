@@ -420,7 +420,8 @@ class _Queue:
     @property
     def _recorded(self) -> RecordingStream:
         if self._recording is None:
-            self._recording = self._device.stream("witnesses").record()
+            # The waves are small; behind a proof's large kernels, each would wait for one.
+            self._recording = self._device.stream("witnesses").record(urgent=True)
         return self._recording
 
     def launch(self, kernel: Any, groups: int, *arguments: Any) -> None:

@@ -132,7 +132,8 @@ class CudaDevice(OpenedDevice):
         self.pool = MemoryPool(self.driver, self.space, self.name, self.memory_budget)
         self._pinned = PinnedMemory(self.driver)
         self._tensor_maps = TensorMaps(self.driver)
-        self._streams = StreamPool(self.driver)
+        self._streams = StreamPool(self.driver, 0)
+        self._urgent_streams = StreamPool(self.driver, -1)
 
     def _open_context(self) -> tuple[Any, int]:
         try:
@@ -397,16 +398,17 @@ class CudaDevice(OpenedDevice):
                 wait_until(work.is_ready, GRACE_SECONDS)
                 raise
 
-    def begin(self, keep: object) -> Work:
+    def begin(self, keep: object, *, urgent: bool = False) -> Work:
         """Take a stream for work that uses `keep`, which stays alive until the work is done."""
-        work = Work(self.driver, self._streams.acquire(), keep, self._work_ended)
+        streams = self._urgent_streams if urgent else self._streams
+        work = Work(self.driver, streams, keep, self._work_ended)
         self._running.add(work)
         return work
 
     def _work_ended(self, work: Work) -> None:
         self._running.discard(work)
         if not self._failed:
-            self._streams.release(work.stream)
+            work.release_stream()
 
     def _release_finished(self) -> None:
         """Release the memory of finished work for which no thread waited."""
@@ -484,6 +486,7 @@ class CudaDevice(OpenedDevice):
             for module in self._modules:
                 self.driver.cuModuleUnload(module)
             self._streams.close()
+            self._urgent_streams.close()
             self.pool.close()
             if not keeps_context:
                 self.driver.cuDevicePrimaryCtxRelease(self._handle)

@@ -33,10 +33,11 @@ def wait_until(ready: Callable[[], bool], timeout: float | None = None) -> bool:
 
 
 class StreamPool:
-    """Idle streams of one context, for reuse; thread-safe."""
+    """Idle streams of one context and one priority, for reuse; thread-safe."""
 
-    def __init__(self, driver: Driver) -> None:
-        self._driver = driver
+    def __init__(self, driver: Driver, priority: int) -> None:
+        """priority: 0 for usual work; the workgroups of streams with a smaller number run first."""
+        self._driver, self._priority = driver, priority
         self._lock = threading.Lock()
         self._idle: list[Any] = []
 
@@ -45,7 +46,7 @@ class StreamPool:
         with self._lock:
             if self._idle:
                 return self._idle.pop()
-        return self._driver.cuStreamCreate(_NON_BLOCKING)
+        return self._driver.cuStreamCreateWithPriority(_NON_BLOCKING, self._priority)
 
     def release(self, stream: Any) -> None:
         """Take back a stream, which must have no pending work."""
@@ -66,10 +67,10 @@ class Work:
     not mean that the work is done. `finished` is called once it is done.
     """
 
-    def __init__(self, driver: Driver, stream: Any, keep: object,
+    def __init__(self, driver: Driver, streams: StreamPool, keep: object,
                  finished: Callable[[Work], None]) -> None:  # fmt: skip
-        self._driver = driver
-        self.stream = stream
+        self._driver, self._streams = driver, streams
+        self.stream = streams.acquire()
         self._keep = keep
         self._finished = finished
         self._lock = threading.Lock()
@@ -87,6 +88,10 @@ class Work:
         if self._driver.is_ready("cuStreamQuery", self.stream):
             self.finish()
         return self.is_done
+
+    def release_stream(self) -> None:
+        """Return the stream to its pool; no work may be pending."""
+        self._streams.release(self.stream)
 
     def finish(self) -> None:
         """Release the resources and call `finished`, once."""

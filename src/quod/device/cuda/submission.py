@@ -32,7 +32,7 @@ class Session(Protocol):
 
     def program(self, recording: Recording, doing: Callable[[], str]) -> Program: ...
 
-    def begin(self, keep: object) -> Work: ...
+    def begin(self, keep: object, *, urgent: bool = False) -> Work: ...
 
     def discard_events(self, handles: list[Any]) -> None: ...
 
@@ -115,7 +115,7 @@ class CudaSubmission:
             self._awaited_completions = iter(
                 [self._awaited(event) for event in events if isinstance(event, Await)]
             )
-            self._work = device.begin(recording)
+            self._work = device.begin(recording, urgent=recording.urgent)
             try:
                 if self._timeline is not None or any(isinstance(event, Mark) for event in events):
                     self._start_clock()

@@ -195,11 +195,13 @@ class Recording:
 
     A recording keeps the memory that its steps use alive. `device` is the name of its device, and
     `space` the memory of that device, which distinguishes it from other devices of the same name.
+    For `urgent` see `IdleStream.record`.
     """
 
     device: str
     steps: tuple[Step, ...]
     space: Space
+    urgent: bool = False
 
     def describe(self) -> dict[str, Any]:
         """Return the graph as a JSON object, with memory numbered in the order of its first use.

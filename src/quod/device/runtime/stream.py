@@ -112,10 +112,14 @@ class IdleStream(_Stream):
 
     state = "idle"
 
-    def record(self) -> RecordingStream:
-        """Begin a recording."""
+    def record(self, *, urgent: bool = False) -> RecordingStream:
+        """Begin a recording.
+
+        urgent: a CUDA device runs the work before the waiting workgroups of other streams, so that
+            small kernels do not wait for the end of a large one.
+        """
         self._consume("record")
-        return RecordingStream(self._device, self.name)
+        return RecordingStream(self._device, self.name, urgent=urgent)
 
     def replay(self, recording: Recording) -> RecordedStream:
         """Take a recording that was made before on the same device."""
@@ -144,8 +148,9 @@ class RecordingStream(_Stream):
 
     state = "recording"
 
-    def __init__(self, device: Submitter, name: str) -> None:
+    def __init__(self, device: Submitter, name: str, *, urgent: bool = False) -> None:
         super().__init__(device, name)
+        self._urgent = urgent
         self._steps: list[Step] = []
         self._dependencies = Dependencies()
         self._own_events: set[Event] = set()
@@ -299,7 +304,9 @@ class RecordingStream(_Stream):
     def finish(self) -> RecordedStream:
         """End the recording."""
         self._consume("finish")
-        recording = Recording(self._device.name, tuple(self._steps), self._device.space)
+        recording = Recording(
+            self._device.name, tuple(self._steps), self._device.space, self._urgent
+        )
         return RecordedStream(self._device, self.name, recording)
 
 
