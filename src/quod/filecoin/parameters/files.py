@@ -6,6 +6,7 @@ import hashlib
 import os
 from enum import Enum
 from pathlib import Path
+from typing import Any
 
 from quod.device.cache.cache import CompileCache, key_of
 from quod.device.discovery import DeviceChoice
@@ -43,6 +44,7 @@ _COUNT_OFFSET = 864
 
 # About twice the share in the circuits of 32 GiB, and more than in small ones.
 _FULL_SHARE = 0.05
+_DIGEST_CHUNK = 64 << 20
 
 AnyPath = str | os.PathLike[str]
 
@@ -75,7 +77,16 @@ def _remembered_digest(file: Path, identity: FileIdentity) -> str:
 
 def digest_of(data: memoryview) -> str:
     """Return the digest of a file's bytes."""
-    return hashlib.blake2b(data).hexdigest()[: 2 * DIGEST_BYTES]
+    digest: Any
+    try:
+        # OpenSSL's code is up to 1.4 times as fast as Python's.
+        digest = hashlib.new("blake2b512")
+    except ValueError:
+        digest = hashlib.blake2b()
+    # Ctrl-C acts between two chunks.
+    for start in range(0, len(data), _DIGEST_CHUNK):
+        digest.update(data[start : start + _DIGEST_CHUNK])
+    return str(digest.hexdigest())[: 2 * DIGEST_BYTES]
 
 
 def open_proving_key(
