@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from quod.device.discovery import DeviceChoice
+from quod.device.runtime.pipeline import overlapped
 from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError, MismatchError, VerificationError
 from quod.filecoin.checks.circuit_inputs import (
@@ -106,14 +107,18 @@ class Prover:
     ) -> Iterator[tuple[Proof, list[int]]]:
         """Prove partitions; the witness of the next is computed during the proof of each.
 
-        With a timeline, witnesses and proofs are computed one after the other.
+        The proofs of large circuits run one after the other: sums of two at once share the GPU's
+        cache, and take longer. With a timeline, witnesses and proofs alternate.
         """
         if timeline is None:
             unproved: deque[CircuitInputs] = deque()
-            with self._naming_constraints(unproved):
-                for result in self.key.prove_many(self._witnesses(inputs, unproved)):
-                    unproved.popleft()
-                    yield result
+            for witness in overlapped(inputs, partial(self._begun, unproved), name="quod-witness"):
+                with self._naming_constraints(unproved):
+                    result = self.key.prove(witness)
+                # The one after the next needs its memory.
+                del witness
+                unproved.popleft()
+                yield result
             return
         for partition_inputs in inputs:
             with timeline.stage("circuit witness"):
@@ -122,13 +127,12 @@ class Prover:
                 result = self.key.prove(witness, timeline=timeline)
             yield result
 
-    def _witnesses(
-        self, inputs: Iterable[CircuitInputs], unproved: deque[CircuitInputs]
-    ) -> Iterator[Witness]:
-        """Yield the witnesses of inputs, which are appended to `unproved`."""
-        for partition_inputs in inputs:
-            unproved.append(partition_inputs)
-            yield self.witness(partition_inputs)
+    def _begun(
+        self, unproved: deque[CircuitInputs], inputs: CircuitInputs
+    ) -> Callable[[], Witness]:
+        """Append inputs to `unproved`, and return the function that computes their witness."""
+        unproved.append(inputs)
+        return partial(self.witness, inputs)
 
     def witness(self, inputs: CircuitInputs) -> Witness:
         """Compute the witness of a partition, in the memory of the key's device.
