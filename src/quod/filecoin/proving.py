@@ -5,13 +5,11 @@ A proof is the concatenation of its partitions' Groth16 proofs, of 192 bytes eac
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing
 from functools import partial
 
 from quod.device.discovery import DeviceChoice
-from quod.device.runtime.pipeline import overlapped
 from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError, MismatchError, VerificationError
 from quod.filecoin.checks.circuit_inputs import (
@@ -30,6 +28,7 @@ from quod.formats import Witness
 from quod.groth16 import Proof, ProvingKey, Verdict, VerifyingKey, verify_batch
 from quod.groth16.device_key.key import DeviceKey
 from quod.groth16.encodings.bellman import proof_to_bytes, proofs_from_bytes
+from quod.groth16.prover import PendingProof, begin
 from quod.r1cs import UnsatisfiedError
 from quod.validation import exact_bytes, in_order, instance
 
@@ -91,15 +90,19 @@ class Prover:
         return exact_bytes("the proof", b"".join(proofs), statement.proof_bytes)
 
     def prove_partition(
-        self, statement: Statement, partition: int, inputs: CircuitInputs, witness: Witness
-    ) -> bytes:
+        self, statement: Statement, partition: int, inputs: CircuitInputs, witness: Witness, *,
+        meanwhile: Callable[[], None] | None = None,
+    ) -> bytes:  # fmt: skip
         """Prove one partition of a statement, by the witness of its inputs: 192 bytes.
 
+        meanwhile: a function to call while the device computes.
         See `prove`.
         """
         self.check_parameters(statement)
-        with self._naming_constraints([inputs]):
-            proof, public = self.key.prove(witness)
+        with closing(begin(self.key, witness)) as pending:
+            if meanwhile is not None:
+                meanwhile()
+            proof, public = self._finished(pending, inputs)
         return _proof_bytes(statement, partition, proof, public)
 
     def _proofs(
@@ -107,32 +110,35 @@ class Prover:
     ) -> Iterator[tuple[Proof, list[int]]]:
         """Prove partitions; the witness of the next is computed during the proof of each.
 
-        The proofs of large circuits run one after the other: sums of two at once share the GPU's
+        One thread does both: a second one would keep it from the interpreter when the device needs
+        its next work. Proofs run one after the other: the sums of two large ones share the GPU's
         cache, and take longer. With a timeline, witnesses and proofs alternate.
         """
-        if timeline is None:
-            unproved: deque[CircuitInputs] = deque()
-            for witness in overlapped(inputs, partial(self._begun, unproved), name="quod-witness"):
-                with self._naming_constraints(unproved):
-                    result = self.key.prove(witness)
-                # The one after the next needs its memory.
-                del witness
-                unproved.popleft()
+        if timeline is not None:
+            for partition_inputs in inputs:
+                with timeline.stage("circuit witness"):
+                    witness = self.witness(partition_inputs)
+                with timeline.stage("proof"):
+                    pending = begin(self.key, witness, timeline=timeline)
+                    result = self._finished(pending, partition_inputs)
                 yield result
             return
-        for partition_inputs in inputs:
-            with timeline.stage("circuit witness"):
-                witness = self.witness(partition_inputs)
-            with timeline.stage("proof"), self._naming_constraints([partition_inputs]):
-                result = self.key.prove(witness, timeline=timeline)
+        witnesses = ((each, self.witness(each)) for each in inputs)
+        current = next(witnesses, None)
+        while current is not None:
+            partition_inputs, witness = current
+            with closing(begin(self.key, witness)) as pending:
+                current = next(witnesses, None)
+                result = self._finished(pending, partition_inputs)
             yield result
 
-    def _begun(
-        self, unproved: deque[CircuitInputs], inputs: CircuitInputs
-    ) -> Callable[[], Witness]:
-        """Append inputs to `unproved`, and return the function that computes their witness."""
-        unproved.append(inputs)
-        return partial(self.witness, inputs)
+    def _finished(self, pending: PendingProof, inputs: CircuitInputs) -> tuple[Proof, list[int]]:
+        """Wait for a proof; raise UnsatisfiedError if it does not verify due to its inputs."""
+        try:
+            return pending.finish()
+        except VerificationError:
+            self.circuit.witnesses([inputs], device=self.key.device)
+            raise
 
     def witness(self, inputs: CircuitInputs) -> Witness:
         """Compute the witness of a partition, in the memory of the key's device.
@@ -141,18 +147,6 @@ class Prover:
         """
         (witness,) = self.circuit.witnesses([inputs], check=False, device=self.key.device)
         return witness
-
-    @contextmanager
-    def _naming_constraints(self, unproved: Sequence[CircuitInputs]) -> Iterator[None]:
-        """Raise UnsatisfiedError in place of VerificationError if the witness is at fault.
-
-        unproved: the inputs of the proof that does not verify are the first.
-        """
-        try:
-            yield
-        except VerificationError:
-            self.circuit.witnesses([unproved[0]], device=self.key.device)
-            raise
 
     def close(self) -> None:
         """Stop the threads that wait for the next proof."""

@@ -38,36 +38,36 @@ def lease(job: str, partition: int) -> Lease:
     return cast(Lease, SimpleNamespace(job=job, partition=partition))
 
 
-def begin(ahead: NextWitness, job: str, partition: int, inputs: list[int]) -> Witnesses:
+def compute(ahead: NextWitness, job: str, partition: int, inputs: list[int]) -> Witnesses:
     prover = Witnesses()
-    ahead.begin(lease(job, partition), cast(Prover, prover), cast(Any, inputs))
+    ahead.compute(lease(job, partition), cast(Prover, prover), cast(Any, inputs))
     return prover
 
 
 def test_the_witness_of_the_next_partition(ahead: NextWitness) -> None:
     assert ahead.take(lease("a", 0)) is None
-    prover = begin(ahead, "a", 0, [10, 11, 12])
+    prover = compute(ahead, "a", 0, [10, 11, 12])
     assert cast(Any, ahead.take(lease("a", 1))) == "witness of 11"
     assert prover.computed == [11]
     # It is given out once.
     assert ahead.take(lease("a", 1)) is None
-    begin(ahead, "a", 2, [10, 11, 12])
+    compute(ahead, "a", 2, [10, 11, 12])
     assert ahead.take(lease("a", 3)) is None
 
 
 def test_partitions_that_other_workers_claim_are_left_out(ahead: NextWitness) -> None:
-    begin(ahead, "a", 0, [*range(10)])
+    compute(ahead, "a", 0, [*range(10)])
     ahead.take(lease("a", 2))
-    prover = begin(ahead, "a", 2, [*range(10)])
+    prover = compute(ahead, "a", 2, [*range(10)])
     assert cast(Any, ahead.take(lease("a", 4))) == "witness of 4"
     assert prover.computed == [4]
 
 
 def test_another_job_does_not_get_it(ahead: NextWitness) -> None:
-    begin(ahead, "a", 0, [0, 1])
+    compute(ahead, "a", 0, [0, 1])
     assert ahead.take(lease("b", 1)) is None
 
 
 def test_a_failed_witness_is_computed_again_by_the_worker(ahead: NextWitness) -> None:
-    begin(ahead, "a", 0, [0, -1])
+    compute(ahead, "a", 0, [0, -1])
     assert ahead.take(lease("a", 1)) is None

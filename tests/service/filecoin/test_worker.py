@@ -42,7 +42,9 @@ class FakeProvers:
     def witness(self, inputs: Any) -> Any:
         return inputs
 
-    def prove_partition(self, _statement: Any, partition: int, *_inputs: Any) -> bytes:
+    def prove_partition(
+        self, _statement: Any, partition: int, *_inputs: Any, meanwhile: Any = None
+    ) -> bytes:
         self.proved.append((self.name, partition))
         self.entered.release()
         assert self.leave.acquire(timeout=SECONDS)

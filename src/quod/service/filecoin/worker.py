@@ -234,8 +234,10 @@ class FilecoinWorker:
             if witness is None:
                 witness = prover.witness(partition_inputs)
         with self._stage(work, Stage.PROVE, times, "gpu_compute_ms"):
-            self._next_witness.begin(lease, prover, inputs)
-            proof = prover.prove_partition(statement, lease.partition, partition_inputs, witness)
+            proof = prover.prove_partition(
+                statement, lease.partition, partition_inputs, witness,
+                meanwhile=lambda: self._next_witness.compute(lease, prover, inputs),
+            )  # fmt: skip
         return json.dumps({"proof": proof.hex(), **times}).encode()
 
     def _job(self, work: Work, device: AnyDevice) -> _Job:
