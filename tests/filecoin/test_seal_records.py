@@ -13,6 +13,7 @@ import pytest
 
 from quod.cli import entry
 from quod.errors import InputError
+from quod.filecoin.checks import check_aggregate
 from quod.filecoin.parameters.digests import NETWORK_SETS
 from quod.filecoin.parameters.identifiers import ProofKind
 from quod.filecoin.registered_proofs import ApiVersion, seal_proof
@@ -57,6 +58,8 @@ def test_records_of_upstream(records: dict[str, list[SealRecord]], step: int) ->
         inputs = [record.public_inputs(partition) for partition in partitions]
         assert {len(row) for row in inputs} == {3 + 18 * config.sector.challenges}
         assert record.is_aggregate or len(record.partition_proofs) == config.partitions
+        if record.is_aggregate:
+            assert check_aggregate(record.proof) == 1 << (config.partitions - 1).bit_length()
         for proof in record.partition_proofs[:: max(1, step // 2)]:
             proof_from_bytes(proof)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from quod.errors import InputError
+from quod.filecoin.checks.aggregate import check_aggregate, has_aggregate_size
 from quod.filecoin.parameters.digests import NETWORK_SETS, network_set
 from quod.filecoin.parameters.files import AnyPath, digest_of
 from quod.filecoin.seal_records import PROOF_BYTES, SealRecord, parse_seal_records
@@ -43,6 +44,8 @@ def describe_file(path: AnyPath) -> Description:
             description = _records(parse_seal_records(content, name))
         elif _is_proof(content):
             description = _proof(content, name)
+        elif has_aggregate_size(len(content)):
+            description = {"kind": "aggregate of proofs", "proofs": check_aggregate(content, name)}
         else:
             description = _statement(parse_statement(content, name))
     return {"file": name, "kind": description.pop("kind"), "bytes": len(data), **description}

@@ -1,4 +1,4 @@
-"""Checks of vanilla proofs against their statements, before Groth16 proofs are computed.
+"""Checks of vanilla proofs against their statements, and of the points of aggregates.
 
 Each function raises InputError with the field that is wrong, with its indices.
 """
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from quod.filecoin.checks.aggregate import check_aggregate as check_aggregate
     from quod.filecoin.checks.commit import check_commit as check_commit
     from quod.filecoin.checks.post import check_post_sector as check_post_sector
     from quod.filecoin.checks.update import check_update_partition as check_update_partition
