@@ -176,7 +176,7 @@ def test_as_much_of_a_key_stays_as_fits() -> None:
         memory = fitting(smallest.nbytes + spare)
         assert memory.staying == spare
         assert memory.nbytes == memory.device.memory_budget
-    with pytest.raises(DeviceError, match=r"takes .*, blocks that stay 0 bytes, .*more memory"):
+    with pytest.raises(DeviceError, match=r"takes .*, chunks that stay 0 bytes, .*more memory"):
         fitting(smallest.nbytes - 1)
 
 
@@ -184,9 +184,9 @@ def test_as_much_of_a_key_stays_as_fits() -> None:
 def test_a_streamed_key_proves_witnesses_in_its_memory(keys: Keys, gpu_device: AnyDevice) -> None:
     _, expected, traced = keys
     on_device = PartsCircuit(traced, monomial=expected.zkey.monomial)
-    key = DeviceKey.make(on_device, gpu_device, SEED, share=0.95, block=8)
+    key = DeviceKey.make(on_device, gpu_device, SEED, share=0.95, chunk=8)
     assert isinstance(key.resident, StreamedKey)
-    assert any(block.host is not None for block in key.resident.blocks)
+    assert any(chunk.host is not None for chunk in key.resident.chunks)
     for number in range(2):
         values = inputs(traced) | {"p": [3, 4 + number]}
         (witness,) = traced.witnesses([values], device=gpu_device)

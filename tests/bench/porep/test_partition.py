@@ -250,13 +250,13 @@ def test_streamed_bases_give_the_same_proof(
     mode: Mode,
 ) -> None:  # fmt: skip
     monkeypatch.setattr(bases, "FixedBase", HostMultiples)
-    key = DeviceKey.make(SMALL, open_device("emulated"), SEED, share=0.9, block=24)
+    key = DeviceKey.make(SMALL, open_device("emulated"), SEED, share=0.9, chunk=24)
     resident = key.resident
     assert isinstance(resident, StreamedKey)
-    streamed = [block for block in resident.blocks if block.host is not None]
+    streamed = [chunk for chunk in resident.chunks if chunk.host is not None]
     assert len(streamed) > RING
     assert resident.nbytes <= 0.9 * sum(base_bytes(SMALL).values())
-    streamed_bytes = sum(block.bases.nbytes for block in streamed)
+    streamed_bytes = sum(chunk.bases.nbytes for chunk in streamed)
     witness, timeline = SMALL.witness(seed=2), Timeline()
     proof = expected.prove(witness, seed=9)
     assert key.prove(witness, seed=9, timeline=timeline) == proof
@@ -280,4 +280,4 @@ def test_streamed_bases_give_the_same_proof(
 
 def test_share_too_small_for_resident_bases_is_rejected() -> None:
     with pytest.raises(DeviceError, match=r"40% of the .* cannot hold the bases of B and 3"):
-        DeviceKey.make(SMALL, open_device("emulated"), SEED, share=0.4, block=24)
+        DeviceKey.make(SMALL, open_device("emulated"), SEED, share=0.4, chunk=24)

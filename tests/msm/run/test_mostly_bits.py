@@ -78,7 +78,7 @@ def test_sum_matches_the_definition(gpu_device: AnyDevice, name: str, indexed: b
     counts = split.counts()
     finite = [value for value, log in zip(values, logarithms, strict=True) if log]
     assert counts == SplitCounts(finite.count(1), sum(value > 1 for value in finite))
-    shape = BinaryScalarMsm(device, group, count, counts.room)
+    shape = BinaryScalarMsm(device, group, count, counts.capacity)
     recording = device.stream("msm").record()
     recorded = shape.record(
         recording, split, scalars, bases, Workspace(device, shape.workspace_bytes)
@@ -97,10 +97,10 @@ def test_sum_matches_the_definition(gpu_device: AnyDevice, name: str, indexed: b
 
 
 def test_scalar_capacities_are_few() -> None:
-    rooms = {SplitCounts(0, others).room for others in range(1000, 2000)}
-    assert len(rooms) <= 16
+    capacities = {SplitCounts(0, others).capacity for others in range(1000, 2000)}
+    assert len(capacities) <= 16
     assert all(
-        others <= SplitCounts(0, others).room <= max(1, 1.13 * others) for others in range(3000)
+        others <= SplitCounts(0, others).capacity <= max(1, 1.13 * others) for others in range(3000)
     )
 
 

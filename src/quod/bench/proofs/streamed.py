@@ -39,7 +39,7 @@ def cases(
     from quod.bench.porep.witness import device_witness
     from quod.device import open_device
     from quod.groth16.device_key.key import DeviceKey
-    from quod.groth16.device_key.memory import BLOCK
+    from quod.groth16.device_key.memory import CHUNK
     from quod.groth16.device_key.streamed import Mode
 
     # Streams that share a hardware connection wait for one another's events.
@@ -56,7 +56,7 @@ def cases(
         resident = name == "resident"
         key = DeviceKey.make(
             circuit, opened_device, KEY_SEED, pinned=True, share=None if resident else share,
-            mode="deferred" if resident else name, block=min(BLOCK, 1 << log2_domain - 3),
+            mode="deferred" if resident else name, chunk=min(CHUNK, 1 << log2_domain - 3),
         )  # fmt: skip
         key.prove(witness)
         timeline = Timeline()

@@ -20,7 +20,7 @@ from quod.groth16 import proof_stream as many
 from quod.groth16 import prover
 from quod.groth16.device_key.bases import KeyPoints, group_of, make_points
 from quod.groth16.device_key.circuit import DeviceCircuit
-from quod.groth16.device_key.memory import BLOCK, KeyMemory
+from quod.groth16.device_key.memory import CHUNK, KeyMemory
 from quod.groth16.device_key.streamed import Mode, StreamedKey
 from quod.groth16.device_key.sums import ResidentSums
 from quod.groth16.proof import Proof
@@ -42,12 +42,12 @@ class _Source:
 
 
 def memory_for(
-    circuit: DeviceCircuit, device: DeviceChoice, *, share: float | None = None, block: int = BLOCK
+    circuit: DeviceCircuit, device: DeviceChoice, *, share: float | None = None, chunk: int = CHUNK
 ) -> KeyMemory:
     """Return the memory of a key and its proofs on a device.
 
     share: the share of the bases that stays on the device. Default: as much as fits.
-    block: bases in a block that is streamed.
+    chunk: bases in a chunk that is streamed.
     Raises InputError for a device that computes in host memory, and DeviceError with the parts if
     there is too little memory.
     """
@@ -57,8 +57,8 @@ def memory_for(
             f"{target.name} computes in host memory: create the key with make_key instead"
         )
     if share is None:
-        return KeyMemory.fitting(target, circuit, block)
-    memory = KeyMemory.of_share(target, circuit, share, block)
+        return KeyMemory.fitting(target, circuit, chunk)
+    memory = KeyMemory.of_share(target, circuit, share, chunk)
     memory.check()
     return memory
 
@@ -67,7 +67,7 @@ class DeviceKey:
     """A proving key in a device's memory, of a circuit that the device holds; see `ProvingKey`.
 
     pinned: witnesses are in page-locked memory (`device.pinned`); otherwise they are copied there.
-    mode: how blocks are streamed that do not stay on the device; see `StreamedKey`.
+    mode: how chunks are streamed that do not stay on the device; see `StreamedKey`.
     """
 
     def __init__(
@@ -104,15 +104,15 @@ class DeviceKey:
     def make(
         cls, circuit: DeviceCircuit, device: DeviceChoice, seed: int = 1,
         timeline: Timeline | None = None, *, pinned: bool = False, share: float | None = None,
-        mode: Mode = "deferred", block: int = BLOCK,
+        mode: Mode = "deferred", chunk: int = CHUNK,
     ) -> Self:  # fmt: skip
         """Make an INSECURE key: anyone who knows `seed` can forge proofs for it.
 
-        share, block: see `memory_for`. The device must first hold all bases.
+        share, chunk: see `memory_for`. The device must first hold all bases.
         It equals the key that `quod.groth16.setup.make_key` makes of the circuit and seed, but
         never exists on the host. Raises the errors of `memory_for`.
         """
-        timeline, memory = or_null(timeline), memory_for(circuit, device, share=share, block=block)
+        timeline, memory = or_null(timeline), memory_for(circuit, device, share=share, chunk=chunk)
         check_seed(seed)
         with timeline.stage("bases"):
             points = make_points(memory.device, circuit, seed, timeline)

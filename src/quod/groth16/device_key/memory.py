@@ -1,6 +1,6 @@
 """The memory of a key and its proofs on a device, by purpose.
 
-If the bases of A, C and H do not fit beside the rest, they are cut into blocks. As many blocks stay
+If the bases of A, C and H do not fit beside the rest, they are cut into chunks. As many chunks stay
 on the device as fit; the others are streamed from the host's memory during each proof.
 """
 
@@ -30,14 +30,14 @@ WITNESSES = 2
 # Registers of the programs that compute witnesses (`quod.r1cs.executor`), with their tables.
 _PROGRAM_BYTES = 2 << 30
 
-BLOCK = 1 << 23
-"""The number of bases in a block."""
+CHUNK = 1 << 23
+"""The number of bases in a chunk."""
 
 RING = 3
-"""The number of blocks being copied or in use."""
+"""The number of chunks being copied or in use."""
 
 CUT = ("H", "A", "C")
-"""The MSMs that are cut into blocks, the slowest first."""
+"""The MSMs that are cut into chunks, the slowest first."""
 
 # Inverse transforms and coset transforms have separate tables.
 _DIRECTIONS = 2
@@ -47,17 +47,17 @@ _DIRECTIONS = 2
 class KeyMemory:
     """The memory of a key on a device, and its MSMs.
 
-    staying: bytes of blocks of bases that stay on the device; None if all bases stay.
-    block: bases in a block.
+    staying: bytes of chunks of bases that stay on the device; None if all bases stay.
+    chunk: bases in a chunk.
     """
 
     device: AnyDevice
     circuit: DeviceCircuit
     staying: int | None = None
-    block: int = BLOCK
+    chunk: int = CHUNK
 
     @classmethod
-    def fitting(cls, device: AnyDevice, circuit: DeviceCircuit, block: int = BLOCK) -> Self:
+    def fitting(cls, device: AnyDevice, circuit: DeviceCircuit, chunk: int = CHUNK) -> Self:
         """Return the memory of a key of which as much stays on the device as fits.
 
         Raises DeviceError with the parts if not even a key of which only B stays fits.
@@ -65,45 +65,45 @@ class KeyMemory:
         resident = cls(device, circuit)
         if resident.nbytes <= device.memory_budget:
             return resident
-        streamed = cls(device, circuit, 0, block)
+        streamed = cls(device, circuit, 0, chunk)
         streamed.check()
-        return cls(device, circuit, device.memory_budget - streamed.nbytes, block)
+        return cls(device, circuit, device.memory_budget - streamed.nbytes, chunk)
 
     @classmethod
-    def of_share(cls, device: AnyDevice, circuit: DeviceCircuit, share: float, block: int) -> Self:
+    def of_share(cls, device: AnyDevice, circuit: DeviceCircuit, share: float, chunk: int) -> Self:
         """Return the memory of a key of whose bases a share stays, with B and the ring of buffers.
 
         Raises DeviceError if the share has no room for B and the ring.
         """
         sizes = base_bytes(circuit)
-        memory = cls(device, circuit, 0, block)
+        memory = cls(device, circuit, 0, chunk)
         total = sum(sizes.values())
         staying = int(share * total) - sizes["B1"] - sizes["B2"] - memory.ring_bytes
         if staying < 0:
             raise DeviceError(
                 f"{share:.0%} of the {bytes_text(total)} of a key cannot hold the bases of B and "
-                f"{RING} blocks of {bytes_text(memory.block_bytes)}: keep a larger part on the "
-                "device, or use smaller blocks"
+                f"{RING} chunks of {bytes_text(memory.chunk_bytes)}: keep a larger part on the "
+                "device, or use smaller chunks"
             )
-        return cls(device, circuit, staying, block)
+        return cls(device, circuit, staying, chunk)
 
     @property
-    def block_bytes(self) -> int:
-        """The bytes of the largest block."""
-        count = min(self.block, max(counts(self.circuit)[name][1] for name in CUT))
+    def chunk_bytes(self) -> int:
+        """The bytes of the largest chunk."""
+        count = min(self.chunk, max(counts(self.circuit)[name][1] for name in CUT))
         return count * 8 * group_of(self.circuit, 1).point_words
 
     @property
     def ring_bytes(self) -> int:
-        """The bytes of the buffers to which streamed blocks are copied."""
-        return RING * self.block_bytes
+        """The bytes of the buffers to which streamed chunks are copied."""
+        return RING * self.chunk_bytes
 
     @cached_property
     def quotient(self) -> GpuMsmPlan:
-        """The plan of the MSM over H, or over a block of H."""
+        """The plan of the MSM over H, or over a chunk of H."""
         group, count = group_of(self.circuit, 1), counts(self.circuit)["H"][1]
         return plain_plan(
-            self.device, group, count if self.staying is None else min(count, self.block)
+            self.device, group, count if self.staying is None else min(count, self.chunk)
         )
 
     def sums(self, name: str, capacity: int) -> BinaryScalarMsm:
@@ -116,7 +116,7 @@ class KeyMemory:
         """The expected capacity of each split for scalars other than 0 and 1."""
         full_values = self.circuit.full_values
         full_counts = {"A": full_values["A"], "B": full_values["B"], "C": full_values["A"]}
-        return {name: SplitCounts(0, count).room for name, count in full_counts.items()}
+        return {name: SplitCounts(0, count).capacity for name, count in full_counts.items()}
 
     @cached_property
     def workspace(self) -> int:
@@ -149,7 +149,7 @@ class KeyMemory:
         if self.staying is not None:
             bases = {
                 "bases B1": sizes["B1"], "bases B2": sizes["B2"],
-                "blocks that stay": self.staying, "blocks that are streamed": self.ring_bytes,
+                "chunks that stay": self.staying, "chunks that are streamed": self.ring_bytes,
             }  # fmt: skip
         return {
             **bases,

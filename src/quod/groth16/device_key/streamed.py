@@ -1,15 +1,15 @@
-"""A proof whose key is streamed: blocks of bases pass through device memory.
+"""A proof whose key is streamed: chunks of bases pass through device memory.
 
     copies   | H0 | A0 | C0 | H1 | A1 | ...
     sums     B1, B2, quotient | H0 | A0 | C0 | H1 | ...
 
-The bases of A, C and H are cut into blocks with an MSM each (`quod.groth16.device_key.memory`). The
-blocks that do not stay on the device are in page-locked memory and are copied to a ring of buffers.
-Blocks of H, which take longest to compute, alternate with those of A and C, so that computation
+The bases of A, C and H are cut into chunks with an MSM each (`quod.groth16.device_key.memory`). The
+chunks that do not stay on the device are in page-locked memory and are copied to a ring of buffers.
+Chunks of H, which take longest to compute, alternate with those of A and C, so that computation
 hides the copies.
 
 Copies and MSMs are separate recordings, ordered by events: a copy waits for the copy before it and
-for the MSM of the block whose buffer it reuses, an MSM for the copy of its bases. The `Mode`
+for the MSM of the chunk whose buffer it reuses, an MSM for the copy of its bases. The `Mode`
 decides how the host submits them; all modes copy and compute the same.
 """
 
@@ -58,11 +58,11 @@ Mode = Literal["synchronous", "pre-staged", "deferred"]
 
 
 @frozen(eq=False)
-class _Block:
+class _Chunk:
     """Bases start to stop - 1 of an MSM.
 
-    bases: the buffer on the device; a ring buffer if the block is streamed.
-    host: the bases in page-locked memory; None if the block stays on the device.
+    bases: the buffer on the device; a ring buffer if the chunk is streamed.
+    host: the bases in page-locked memory; None if the chunk stays on the device.
     mask: the infinity mask of the bases, if there is one.
     """
 
@@ -80,7 +80,7 @@ class _Block:
 
 @frozen(eq=False)
 class _Step:
-    """The MSMs of a block, or of resident bases, and the copy before them."""
+    """The MSMs of a chunk, or of resident bases, and the copy before them."""
 
     copy: Recording | None
     sums: Recording
@@ -103,7 +103,7 @@ class StreamedKey:
     """A streamed key with the interface of `ResidentKey`, for one proof at a time.
 
     bases: those of the whole key in device memory; the constructor takes them out of the mapping.
-    memory: the plan, with the bytes of blocks that stay.
+    memory: the plan, with the bytes of chunks that stay.
     """
 
     # The attributes of `ResidentKey`: no memory beyond the key's, no batches, one proof at a time.
@@ -118,11 +118,11 @@ class StreamedKey:
         assert memory.staying is not None
         self.device, self.circuit, self.memory, self.mode = device, circuit, memory, mode
         self.witness_device: AnyDevice | None = device
-        self.ring = [device.allocate(memory.block_bytes, zero=False) for _ in range(RING)]
+        self.ring = [device.allocate(memory.chunk_bytes, zero=False) for _ in range(RING)]
         self.b_bases = {name: bases.pop(name) for name in ("B1", "B2")}
         self.b_mask = self._mask("B1", self.b_bases["B1"])
-        with timeline.stage("blocks"):
-            self.blocks = self._cut(bases, memory.block, memory.staying)
+        with timeline.stage("chunks"):
+            self.chunks = self._cut(bases, memory.chunk, memory.staying)
         with timeline.stage("matrices"):
             self.quotient = Quotient(
                 device,
@@ -135,7 +135,7 @@ class StreamedKey:
             "A": device.upload(circuit.wires_of_a), "B": device.upload(circuit.wires_of_b),
         }  # fmt: skip
         self.nbytes = (
-            sum(kept.bases.nbytes for kept in self.blocks if kept.host is None)
+            sum(kept.bases.nbytes for kept in self.chunks if kept.host is None)
             + sum(b_bases.nbytes for b_bases in self.b_bases.values())
             + memory.ring_bytes
         )
@@ -146,59 +146,59 @@ class StreamedKey:
         words = group_of(self.circuit, counts(self.circuit)[name][0]).point_words
         return find_infinity_mask(self.device, bases.nbytes // (8 * words), words, bases)
 
-    def _cut(self, bases: dict[str, Buffer], block: int, staying: int) -> list[_Block]:
-        """Cut H, A and C into blocks; keep each on the device or move it to the host.
+    def _cut(self, bases: dict[str, Buffer], chunk: int, staying: int) -> list[_Chunk]:
+        """Cut H, A and C into chunks; keep each on the device or move it to the host.
 
-        Returns the blocks of the three in turn. The last ones stay, as the MSMs over B hide the
+        Returns the chunks of the three in turn. The last ones stay, as the MSMs over B hide the
         copies of the first.
         """
         ranges = {
             name: [
-                (name, start, min(start + block, counts(self.circuit)[name][1]))
-                for start in range(0, counts(self.circuit)[name][1], block)
+                (name, start, min(start + chunk, counts(self.circuit)[name][1]))
+                for start in range(0, counts(self.circuit)[name][1], chunk)
             ]
             for name in CUT
         }
         order = [
-            block_range
-            for blocks in zip_longest(*ranges.values())
-            for block_range in blocks
-            if block_range is not None
+            chunk_range
+            for chunks in zip_longest(*ranges.values())
+            for chunk_range in chunks
+            if chunk_range is not None
         ]
         point_bytes, stays = 8 * group_of(self.circuit, 1).point_words, set()
-        for block_range in reversed(order):
-            _, start, stop = block_range
+        for chunk_range in reversed(order):
+            _, start, stop = chunk_range
             nbytes = (stop - start) * point_bytes
             if nbytes <= staying:
                 staying -= nbytes
-                stays.add(block_range)
-        streamed = [block_range for block_range in order if block_range not in stays]
+                stays.add(chunk_range)
+        streamed = [chunk_range for chunk_range in order if chunk_range not in stays]
         targets = {
-            block_range: self.ring[index % RING] for index, block_range in enumerate(streamed)
+            chunk_range: self.ring[index % RING] for index, chunk_range in enumerate(streamed)
         }
-        cut_blocks = {}
+        cut_chunks = {}
         # The bases of one MSM after the other, so that the device never holds a copy of all.
-        for name, block_ranges in ranges.items():
+        for name, chunk_ranges in ranges.items():
             msm_bases = bases.pop(name)
-            for block_range in block_ranges:
-                _, start, stop = block_range
+            for chunk_range in chunk_ranges:
+                _, start, stop = chunk_range
                 source = msm_bases.slice(start * point_bytes, stop * point_bytes)
-                cut_blocks[block_range] = self._block(block_range, source, targets.get(block_range))
-        return [cut_blocks[block_range] for block_range in order]
+                cut_chunks[chunk_range] = self._chunk(chunk_range, source, targets.get(chunk_range))
+        return [cut_chunks[chunk_range] for chunk_range in order]
 
-    def _block(
-        self, block_range: tuple[str, int, int], source: Buffer, target: Buffer | None
-    ) -> _Block:
-        """Copy a block to memory of its own, or if it is streamed to `target`, to the host."""
-        device, (name, start, stop) = self.device, block_range
+    def _chunk(
+        self, chunk_range: tuple[str, int, int], source: Buffer, target: Buffer | None
+    ) -> _Chunk:
+        """Copy a chunk to memory of its own, or if it is streamed to `target`, to the host."""
+        device, (name, start, stop) = self.device, chunk_range
         mask = None if name == "H" else self._mask(name, source)
         if target is None:
             kept = device.allocate(source.nbytes, zero=False)
             copy_on_device(device, source, kept)
-            return _Block(name, start, stop, kept, None, mask)
+            return _Chunk(name, start, stop, kept, None, mask)
         host = device.pinned(source.nbytes)
         device.download(source, host)
-        return _Block(name, start, stop, target.slice(0, source.nbytes), host, mask)
+        return _Chunk(name, start, stop, target.slice(0, source.nbytes), host, mask)
 
     def prepare(self) -> None:
         """Do nothing: the slot exists."""
@@ -224,26 +224,26 @@ class _Slot:
                 infinity_mask=key.b_mask,
             )
         }  # fmt: skip
-        for key_block in key.blocks:
-            if key_block.name != "H":
-                indices = key.indices.get(key_block.name)
+        for key_chunk in key.chunks:
+            if key_chunk.name != "H":
+                indices = key.indices.get(key_chunk.name)
                 if indices is not None:
-                    indices = indices.slice(4 * key_block.start, 4 * key_block.stop)
-                self._splits[key_block.name, key_block.start] = ScalarSplit(
-                    device, group_of(circuit, 1), key_block.count, indices=indices,
-                    infinity_mask=key_block.mask,
+                    indices = indices.slice(4 * key_chunk.start, 4 * key_chunk.stop)
+                self._splits[key_chunk.name, key_chunk.start] = ScalarSplit(
+                    device, group_of(circuit, 1), key_chunk.count, indices=indices,
+                    infinity_mask=key_chunk.mask,
                 )  # fmt: skip
         recording = device.stream("sums").record()
         for (name, start), split in self._splits.items():
             split.record(recording, self._scalars(name, start, split.count))
         self._splitting = recording.finish().recording
         self._workspace = Workspace(device, key.memory.workspace)
-        # That of the last proof: the capacities of many blocks are rarely those of another one.
+        # That of the last proof: the capacities of many chunks are rarely those of another one.
         self._capacities: tuple[int, ...] = ()
         self._program: _Program | None = None
 
     def _scalars(self, name: str, start: int, count: int) -> Buffer:
-        """Return the scalars of a block of C; for A and B, which have indices, the witness."""
+        """Return the scalars of a chunk of C; for A and B, which have indices, the witness."""
         if name != "C":
             return self._witness
         size, first_scalar = self._key.circuit.fr.bytes, start + self._key.circuit.public + 1
@@ -279,7 +279,7 @@ class _Slot:
             for split in self._splits.values():
                 split.reset_results()
             submit(self._splitting, "sums").wait()
-            capacities = tuple(split.counts().room for split in self._splits.values())
+            capacities = tuple(split.counts().capacity for split in self._splits.values())
             program = self._program
             if program is None or capacities != self._capacities:
                 self._program = None
@@ -330,19 +330,19 @@ class _Slot:
             "B1": self._msm(1, len(key.circuit.wires_of_b), capacities["B", 0]),
             "B2": self._msm(2, len(key.circuit.wires_of_b), capacities["B", 0]),
         }
-        block_msms = {
-            (key_block.name, key_block.start): self._msm(
-                1, key_block.count, capacities[key_block.name, key_block.start]
+        chunk_msms = {
+            (key_chunk.name, key_chunk.start): self._msm(
+                1, key_chunk.count, capacities[key_chunk.name, key_chunk.start]
             )
-            for key_block in key.blocks
-            if key_block.name != "H"
+            for key_chunk in key.chunks
+            if key_chunk.name != "H"
         }
         g1 = group_of(key.circuit, 1)
         plans = {
-            key_block.count: plain_plan(device, g1, key_block.count) for key_block in key.blocks
+            key_chunk.count: plain_plan(device, g1, key_chunk.count) for key_chunk in key.chunks
         }
         workspace_sizes = [
-            recorder.workspace_bytes for recorder in (*resident_msms.values(), *block_msms.values())
+            recorder.workspace_bytes for recorder in (*resident_msms.values(), *chunk_msms.values())
         ]
         workspace_sizes += [workspace_bytes(device, plan) for plan in plans.values()]
         if max(workspace_sizes) > self._workspace.nbytes:
@@ -359,25 +359,25 @@ class _Slot:
                     )
         with chain.step() as recording:
             quotient_scalars = key.quotient.record(recording, self._witness)
-        for key_block in key.blocks:
-            with chain.step(key_block) as recording, recording.part(f"MSM {key_block.name}"):
-                block_key = key_block.name, key_block.start
-                if key_block.name != "H":
-                    block_scalars = self._scalars(key_block.name, key_block.start, key_block.count)
-                    msms[key_block.name] += block_msms[block_key].record(
+        for key_chunk in key.chunks:
+            with chain.step(key_chunk) as recording, recording.part(f"MSM {key_chunk.name}"):
+                chunk_key = key_chunk.name, key_chunk.start
+                if key_chunk.name != "H":
+                    chunk_scalars = self._scalars(key_chunk.name, key_chunk.start, key_chunk.count)
+                    msms[key_chunk.name] += chunk_msms[chunk_key].record(
                         recording,
-                        self._splits[block_key],
-                        block_scalars,
-                        key_block.bases,
+                        self._splits[chunk_key],
+                        chunk_scalars,
+                        key_chunk.bases,
                         workspace,
                     )
                     continue
-                size, plan = key.circuit.fr.bytes, plans[key_block.count]
-                block_scalars = quotient_scalars.slice(
-                    key_block.start * size, key_block.stop * size
+                size, plan = key.circuit.fr.bytes, plans[key_chunk.count]
+                chunk_scalars = quotient_scalars.slice(
+                    key_chunk.start * size, key_chunk.stop * size
                 )
                 msms["H"].append(
-                    record_plain(recording, device, plan, block_scalars, key_block.bases, workspace)
+                    record_plain(recording, device, plan, chunk_scalars, key_chunk.bases, workspace)
                 )
         early = {name: msms[name] for name in ("A", "B1", "B2")}
         late = {name: msms[name] for name in ("C", "H")}
@@ -401,27 +401,27 @@ class _Chain:
         self.steps: list[_Step] = []
 
     @contextmanager
-    def step(self, block: _Block | None = None) -> Iterator[RecordingStream]:
-        """Record the next step, which uses a block of bases."""
+    def step(self, chunk: _Chunk | None = None) -> Iterator[RecordingStream]:
+        """Record the next step, which uses a chunk of bases."""
         sums, copy = self._device.stream("sums").record(), None
         if self._summed is not None:
             sums.wait_for(self._summed)
-        if block is not None and block.host is not None:
-            copy = self._copy(block, block.host)
+        if chunk is not None and chunk.host is not None:
+            copy = self._copy(chunk, chunk.host)
             assert self._copied is not None
             sums.wait_for(self._copied)
         yield sums
         self._summed = sums.event("sums")
-        if block is not None and copy is not None:
-            self._users[block.bases.address] = self._summed
+        if chunk is not None and copy is not None:
+            self._users[chunk.bases.address] = self._summed
         self.steps.append(_Step(copy, sums.finish().recording))
 
-    def _copy(self, block: _Block, host: Array) -> Recording:
-        """Record the copy of a block to its buffer, after the previous copy and use of it."""
+    def _copy(self, chunk: _Chunk, host: Array) -> Recording:
+        """Record the copy of a chunk to its buffer, after the previous copy and use of it."""
         copies = self._device.stream("copies").record()
-        for event in (self._copied, self._users.get(block.bases.address)):
+        for event in (self._copied, self._users.get(chunk.bases.address)):
             if event is not None:
                 copies.wait_for(event)
-        copies.upload(host, block.bases, label=f"bases {block.name}")
+        copies.upload(host, chunk.bases, label=f"bases {chunk.name}")
         self._copied = copies.event("copied")
         return copies.finish().recording

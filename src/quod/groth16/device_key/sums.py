@@ -230,7 +230,7 @@ class _Slot:
             assert splitting is not None
             splitting.wait()
             capacities = {
-                split_name: split.counts().room for split_name, split in self._splits.items()
+                split_name: split.counts().capacity for split_name, split in self._splits.items()
             }
             capacity_values = tuple(capacities.values())
             recorded_msms = self._recorded_msms.get(capacity_values)

@@ -57,7 +57,7 @@ class SplitCounts:
     others: int
 
     @property
-    def room(self) -> int:
+    def capacity(self) -> int:
         """Capacity for scalars above 1, rounded up by at most an eighth so that few sizes occur."""
         step = 1 << max(0, self.others.bit_length() - 4)
         return max(1, -(-self.others // step) * step)
@@ -121,12 +121,12 @@ class ScalarSplit:
 
 @frozen
 class BinaryScalarMsm:
-    """The shape of an MSM over `count` bases, at most `room` of them with scalars above 1."""
+    """The shape of an MSM over `count` bases, at most `capacity` of them with scalars above 1."""
 
     device: AnyDevice
     group: Group
     count: int
-    room: int
+    capacity: int
 
     @cached_property
     def _ones_plan(self) -> GpuMsmPlan:
@@ -142,7 +142,7 @@ class BinaryScalarMsm:
     @cached_property
     def _others_plan(self) -> GpuMsmPlan:
         """The plan for the scalars above 1."""
-        return plain_plan(self.device, self.group, self.room)
+        return plain_plan(self.device, self.group, self.capacity)
 
     @cached_property
     def workspace_bytes(self) -> int:
@@ -155,7 +155,10 @@ class BinaryScalarMsm:
 
     def _allocate_others(self, arena: Arena) -> tuple[Buffer, Buffer, MsmBuffers]:
         """Allocate gathered scalars, the indices of their bases, and their MSM's buffers."""
-        words, indices = arena.allocate(SCALAR_BYTES // 4 * self.room), arena.allocate(self.room)
+        words, indices = (
+            arena.allocate(SCALAR_BYTES // 4 * self.capacity),
+            arena.allocate(self.capacity),
+        )
         return words, indices, MsmBuffers.of(self.device, self._others_plan, arena)
 
     def _allocate_ones(self, arena: Arena) -> tuple[Chunks, Buffer, Buffer, Buffer]:
@@ -183,7 +186,7 @@ class BinaryScalarMsm:
     ) -> tuple[RecordedMsm, RecordedMsm]:  # fmt: skip
         """Record the sum of the bases whose scalar is 1, and the MSM of the others.
 
-        scalar_split: a split whose recording has finished, with at most `room` others.
+        scalar_split: a split whose recording has finished, with at most `capacity` others.
         bases: affine points in device memory, without multiples.
         Returns two MSMs, whose results are to be added.
         """
@@ -222,7 +225,7 @@ class BinaryScalarMsm:
         arena: Arena,
     ) -> RecordedMsm:  # fmt: skip
         """Record the MSM of the scalars above 1, which are gathered first."""
-        plan, device, capacity = self._others_plan, self.device, self.room
+        plan, device, capacity = self._others_plan, self.device, self.capacity
         words, base_indices, buffers = self._allocate_others(arena)
         gather = device.compile(split.gather_scalars, indexed=scalar_split.indices is not None)
         recording.launch(
