@@ -262,13 +262,6 @@ CUDA: Commands = {
         ["--constraints", "1000000", *_LOADED],
     ],
     "filecoin": FILECOIN,
-    "porep-like": [
-        ["--domain", "24", "--proofs", "2", *_ONCE],
-        ["--domain", "27", *_ONCE],
-        ["--domain", "27", "--bits", "90", "--proofs", "3", *_ONCE],
-        ["--domain", "26", "--streamed", "40", *_ONCE],
-        ["--domain", "26", "--cupti", *_ONCE],
-    ],
 }
 """Sizes that take long are commands of their own, the longest last: what a run within a given time
 leaves is measured by the next. Most of that time a key of so many constraints is made."""

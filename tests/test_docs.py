@@ -266,7 +266,6 @@ COMMANDS = [
     "bench gkr",
     "bench groth16",
     "bench process",
-    "bench porep-like",
     "bench filecoin",
     "bench queue",
     "bench verify",

@@ -19,7 +19,6 @@ from quod.bench.measure.settings import Settings, StagedSettings, subject_comman
 from quod.bench.proofs import gkr as bench_gkr
 from quod.bench.proofs import gkr_study, process
 from quod.bench.proofs.commitment import cases as commitments
-from quod.bench.proofs.streamed import copy_figures, draw
 from quod.bench.subjects import SUBJECTS
 from quod.bench.tensors import inference
 from quod.bench.tensors.inference import random_perceptron
@@ -27,7 +26,7 @@ from quod.cli import entry
 from quod.device.discovery import open_device
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
-from quod.device.runtime.timeline import Stage, Timeline
+from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError, InputError
 from quod.field.moduli import GOLDILOCKS, M31, NAMED, Modulus
 from quod.field.named_extensions import EXTENSIONS
@@ -207,13 +206,6 @@ def test_study_variants_agree(monkeypatch: pytest.MonkeyPatch) -> None:
         (["inference", "--width", "8", "--width", "2"], 2, "--width needs at least three numbers"),
         (["inference", "--images", "0"], 2, "Usage"),
         (["inference", "--model", "nothing.gguf"], 3, "nothing.gguf"),
-        (["porep-like", "--domain", "8"], 2, "Usage"),
-        (["porep-like", "--bits", "100"], 2, "Usage"),
-        (["porep-like", "--timeline", "a.png"], 2, "plots the measurements of --streamed"),
-        (["porep-like", "--streamed", "40", "--plan"], 2, "cannot be combined with --streamed"),
-        (["porep-like", "--streamed", "40", "--cupti"], 2, "cannot be combined with --streamed"),
-        (["porep-like", "--plan", "--cupti"], 2, "runs no kernels"),
-        (["porep-like", "--streamed", "40", "--domain", "9"], 3, "computes in host memory"),
     ],
 )
 def test_invalid_arguments_are_rejected(
@@ -223,53 +215,6 @@ def test_invalid_arguments_are_rejected(
     captured = capsys.readouterr()
     assert text in captured.err
     assert captured.out == ""
-
-
-def test_single_and_consecutive_partitions(capsys: pytest.CaptureFixture[str]) -> None:
-    words = ["porep-like", "--domain", "10", "--proofs", "2", "--repeats", "1", "--seconds", "0"]
-    assert entry.run(["bench", *words, "--json"]) == 0
-    captured = capsys.readouterr()
-    single, several = json.loads(captured.out)
-    assert single["parameters"]["constraints"] == (130_278_869 << 10) >> 27
-    assert (single["unit"], several["unit"]) == ("s", "s/proof")
-    assert several["parameters"]["proofs"] == 2
-    assert "the key: key" in captured.err
-
-
-def test_copy_case_records_results_and_a_plot(tmp_path: Path) -> None:
-    def stage(track: str, begin: int, end: int, nbytes: int = 0) -> Stage:
-        million = 1_000_000
-        return Stage(track, begin * million, track, None, nbytes, end_ns=end * million)
-
-    stages = [
-        stage("copies", 10, 20, 4_000_000_000),
-        stage("copies", 20, 40, 2_000_000_000),
-        stage("sums", 20, 35),
-        stage("sums", 30, 50),
-        stage("sums", 60, 70),
-    ]
-    assert copy_figures(stages) == pytest.approx(
-        {
-            "copies_gb": 3, "copies_ms": 30, "copies_pinned_gb_per_s": 100, "wall_ms": 60,
-            "idle_ms": 20,
-        }
-    )  # fmt: skip
-    assert copy_figures(stages[2:]) == {}
-    pytest.importorskip("matplotlib")
-    draw(tmp_path / "lanes.png", {"synchronous": stages, "deferred": stages})
-    assert (tmp_path / "lanes.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_the_memory_of_a_partition_is_planned_without_a_gpu(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert entry.run(["bench", "porep-like", "--plan", "--json"]) == 0
-    plan = json.loads(capsys.readouterr().out)
-    assert plan["bytes"] == sum(plan["parts"].values()) < plan["budget"]
-    assert plan["circuit"]["constraints"] == 130_278_869
-    assert plan["parts"]["bases H"] == 96 << 27
-    assert entry.run(["bench", "porep-like", "--plan", "--bits", "90"]) == 0
-    assert "GiB, which fits the 127.9 GiB" in capsys.readouterr().out
 
 
 def test_the_second_phase_of_a_ceremony(capsys: pytest.CaptureFixture[str]) -> None:

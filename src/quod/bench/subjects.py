@@ -12,7 +12,6 @@ from quod.bench.proofs.ceremony import ceremony
 from quod.bench.proofs.filecoin import filecoin
 from quod.bench.service.subjects import queue, serve, serve_pipeline, submit
 from quod.bench.tensors.subjects import TENSOR_SUBJECTS
-from quod.cli.outputs import check_outputs
 from quod.cli.parameters import Argument, Option, WrongUsage
 from quod.curve.named import CURVES, EDWARDS, WEIERSTRASS
 
@@ -298,65 +297,6 @@ def process(
     )
 
 
-def porep_like(
-    settings: StagedSettings,
-    domain: Annotated[
-        int, Option(metavar="K", least=9, most=27, help="A domain of 2^K, filled with constraints.")
-    ] = 27,
-    bits: Annotated[int, Option(least=50, most=99, help="Percentage of values 0 or 1.")] = 99,
-    proofs: Annotated[int, Option(least=1, help="Number of partitions of a job.")] = 10,
-    pageable: Annotated[
-        bool, Option("--pageable", help="Keep witnesses in pageable memory, not page-locked.")
-    ] = False,
-    streamed: Annotated[
-        int | None,
-        Option(metavar="P", least=1, most=99, help="Keep only P percent of the key on the device."),
-    ] = None,
-    timeline: Annotated[
-        Path | None,
-        Option(metavar="FILE", help="With --streamed: plot the copies and MSMs of each variant."),
-    ] = None,
-    cupti: Annotated[
-        bool, Option("--cupti", help="Measure with CUPTI how long copies run without a kernel.")
-    ] = False,
-    plan: Annotated[
-        bool, Option("--plan", help="Only print how a proof uses the memory of an H200.")
-    ] = False,
-) -> None:
-    """Proofs of PoRep-like partitions, alone and in a row; the device generates the test key."""
-    from quod.bench.proofs import porep
-
-    if plan:
-        if streamed is not None:
-            raise WrongUsage("--plan cannot be combined with --streamed; leave out one of them")
-        if cupti:
-            raise WrongUsage("--plan runs no kernels for --cupti to record; leave out one of them")
-        if settings.gate is not None:
-            raise WrongUsage("--plan measures nothing for --gate to compare; leave out one of them")
-        porep.plan(domain, bits, as_json=settings.as_json)
-        return
-    if streamed is not None:
-        from quod.bench.proofs.streamed import cases
-
-        if cupti:
-            raise WrongUsage("--cupti cannot be combined with --streamed; leave out one of them")
-        check_outputs([timeline] if timeline else [], [])
-        bench_cases = cases(
-            settings.device, domain, bits, streamed / 100, timeline, quiet=settings.quiet
-        )
-        settings.measure("porep-like", bench_cases, warm_up=0.0)
-        return
-    if timeline is not None:
-        raise WrongUsage("--timeline plots the measurements of --streamed; give --streamed too")
-    from quod.bench.measure.cupti import recorder_of
-
-    bench_cases = porep.cases(
-        settings.device, domain, bits, proofs, pageable=pageable, quiet=settings.quiet,
-        recorder=recorder_of(settings.device) if cupti else None,
-    )  # fmt: skip
-    settings.measure("porep-like", bench_cases, warm_up=0.0)
-
-
 def witness(
     settings: Settings,
     wasm: Annotated[Path, Argument("WASM", "The witness calculator of circom.")],
@@ -494,7 +434,7 @@ def _key_or_chain(
 
 
 SUBJECTS: tuple[Callable[..., None], ...] = (
-    field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, verify, process, porep_like,
+    field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, verify, process,
     filecoin, queue, submit, witness, setup, solidity, ceremony, serve_pipeline, serve,
     quant, *TENSOR_SUBJECTS,
 )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from quod.bench.measure.cupti import KernelRecorder, RecordedIntervals, load_cupti
+from quod.bench.measure.cupti import KernelRecorder, load_cupti
 from quod.cli import entry
 from quod.errors import DeviceError, InputError
 
@@ -83,13 +83,6 @@ def test_kernels_and_copies_are_reported_in_wall_clock_time() -> None:
     assert recorder._buffers == {}
 
 
-def test_not_hidden_is_copy_time_outside_kernels() -> None:
-    kernels, copies = [(2.0, 4.0), (3.0, 5.0), (8.0, 9.0)], [(1.0, 3.0), (4.5, 6.0), (5.5, 7.0)]
-    assert RecordedIntervals(kernels, copies).not_hidden == pytest.approx(3.0)
-    assert RecordedIntervals([], copies).not_hidden == pytest.approx(4.5)
-    assert RecordedIntervals(kernels, []).not_hidden == 0
-
-
 def test_cupti_errors_are_reported() -> None:
     fake = FakeCupti()
     fake.status = 15
@@ -108,6 +101,5 @@ def test_missing_cupti_library_is_reported(monkeypatch: pytest.MonkeyPatch, tmp_
 
 
 def test_cupti_option_requires_cuda_kernels_in_process(capsys: pytest.CaptureFixture[str]) -> None:
-    for subject in ("serve-pipeline", "porep-like"):
-        assert entry.run(["bench", subject, "--cupti"]) == 2
+    assert entry.run(["bench", "serve-pipeline", "--cupti"]) == 2
     assert "CUDA kernels of this process" in capsys.readouterr().err

@@ -223,11 +223,6 @@ def test_options_that_do_not_go_together(
     assert entry.run([*NTT, *options]) == 2
 
 
-def test_a_plan_has_no_gate(tmp_path: Path) -> None:
-    path = written(tmp_path / "b.json", [ROW])
-    assert entry.run(["bench", "porep-like", "--plan", "--gate", str(path)]) == 2
-
-
 def test_a_real_benchmark_passes_its_own_figures(tmp_path: Path) -> None:
     path = tmp_path / "baseline.json"
     words = [*NTT, "--repeats", "1", "--seconds", "0"]

@@ -1,6 +1,6 @@
 """Recording of kernels and copies on NVIDIA GPUs with CUPTI.
 
-The busy share of a GPU follows from it, and the share of copies that kernels overlap (hide).
+The busy share of a GPU follows from it.
 Activity records are read with the layout in CUPTI's documentation: the kind is in the first four
 bytes; kernels and copies have their begin and end, in nanoseconds of CUPTI's clock, at bytes 16 and
 24; byte 4 of a copy is its direction.
@@ -17,7 +17,6 @@ from pathlib import Path
 from typing import Any
 
 from quod.cli.parameters import WrongUsage
-from quod.device.runtime.intervals import union
 from quod.errors import DeviceError, InputError
 from quod.frozen import frozen
 
@@ -77,15 +76,6 @@ class RecordedIntervals:
 
     kernels: list[Interval]
     copies: list[Interval]
-
-    @property
-    def not_hidden(self) -> float:
-        """The seconds of host copies during which no kernel ran."""
-        return _sum(union(self.kernels + self.copies)) - _sum(union(self.kernels))
-
-
-def _sum(intervals: list[Interval]) -> float:
-    return sum(end - begin for begin, end in intervals)
 
 
 def recorder_of(device: str, *, processes: bool = False) -> KernelRecorder:

@@ -21,7 +21,7 @@ from quod.groth16 import prover
 from quod.groth16.device_key.bases import KeyPoints, group_of, make_points
 from quod.groth16.device_key.circuit import DeviceCircuit
 from quod.groth16.device_key.memory import CHUNK, KeyMemory
-from quod.groth16.device_key.streamed import Mode, StreamedKey
+from quod.groth16.device_key.streamed import StreamedKey
 from quod.groth16.device_key.sums import ResidentSums
 from quod.groth16.proof import Proof
 from quod.groth16.resident import ResidentKey
@@ -64,16 +64,9 @@ def memory_for(
 
 
 class DeviceKey:
-    """A proving key in a device's memory, of a circuit that the device holds; see `ProvingKey`.
+    """A proving key in a device's memory, of a circuit that the device holds; see `ProvingKey`."""
 
-    pinned: witnesses are in page-locked memory (`device.pinned`); otherwise they are copied there.
-    mode: how chunks are streamed that do not stay on the device; see `StreamedKey`.
-    """
-
-    def __init__(
-        self, memory: KeyMemory, points: KeyPoints, path: str, timeline: Timeline, *,
-        pinned: bool = False, mode: Mode = "deferred",
-    ) -> None:  # fmt: skip
+    def __init__(self, memory: KeyMemory, points: KeyPoints, path: str, timeline: Timeline) -> None:
         """Prepare proofs with points that are in the device's memory; `path` names the key."""
         device, circuit = memory.device, memory.circuit
         self.device, self.circuit, self.curve = device, circuit, circuit.curve
@@ -94,17 +87,15 @@ class DeviceKey:
         self.checks = Background("quod-check", 1)
         self.resident: ResidentKey
         if memory.staying is None:
-            self.resident = ResidentSums(
-                device, circuit, points.bases, memory, timeline, pinned=pinned
-            )
+            self.resident = ResidentSums(device, circuit, points.bases, memory, timeline)
         else:
-            self.resident = StreamedKey(device, circuit, points.bases, memory, timeline, mode=mode)
+            self.resident = StreamedKey(device, circuit, points.bases, memory, timeline)
 
     @classmethod
     def make(
         cls, circuit: DeviceCircuit, device: DeviceChoice, seed: int = 1,
-        timeline: Timeline | None = None, *, pinned: bool = False, share: float | None = None,
-        mode: Mode = "deferred", chunk: int = CHUNK,
+        timeline: Timeline | None = None, *, share: float | None = None,
+        chunk: int = CHUNK,
     ) -> Self:  # fmt: skip
         """Make an INSECURE key: anyone who knows `seed` can forge proofs for it.
 
@@ -116,9 +107,7 @@ class DeviceKey:
         check_seed(seed)
         with timeline.stage("bases"):
             points = make_points(memory.device, circuit, seed, timeline)
-        return cls(
-            memory, points, f"the test key of {circuit.path}", timeline, pinned=pinned, mode=mode
-        )
+        return cls(memory, points, f"the test key of {circuit.path}", timeline)
 
     @property
     def insecure(self) -> bool:

@@ -9,8 +9,8 @@ Chunks of H, which take longest to compute, alternate with those of A and C, so 
 hides the copies.
 
 Copies and MSMs are separate recordings, ordered by events: a copy waits for the copy before it and
-for the MSM of the chunk whose buffer it reuses, an MSM for the copy of its bases. The `Mode`
-decides how the host submits them; all modes copy and compute the same.
+for the MSM of the chunk whose buffer it reuses, an MSM for the copy of its bases. All is submitted
+at once, and the host waits for the end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from itertools import zip_longest
-from typing import Literal
 
 from quod.device.memory.buffer import Array, Buffer
 from quod.device.protocol import AnyDevice
@@ -45,16 +44,6 @@ from quod.msm.gpu.run.binary_scalars import BinaryScalarMsm, ScalarSplit
 from quod.msm.gpu.run.record_buckets import RecordedMsm
 from quod.msm.gpu.run.workspace import Workspace, workspace_bytes
 from quod.msm.gpu.sort.infinity_mask import find_infinity_mask
-
-Mode = Literal["synchronous", "pre-staged", "deferred"]
-"""The schedule of copies.
-
-==================  ===========================================================================
-``synchronous``     copied when needed: the host waits for the copy, then for the MSM
-``pre-staged``      copied ahead, as far as the ring allows; the host waits for each copy and MSM
-``deferred``        all is submitted at once, one event per copy; the host waits for the end
-==================  ===========================================================================
-"""
 
 
 @frozen(eq=False)
@@ -113,10 +102,10 @@ class StreamedKey:
 
     def __init__(
         self, device: AnyDevice, circuit: DeviceCircuit, bases: dict[str, Buffer],
-        memory: KeyMemory, timeline: Timeline, *, mode: Mode,
+        memory: KeyMemory, timeline: Timeline,
     ) -> None:  # fmt: skip
         assert memory.staying is not None
-        self.device, self.circuit, self.memory, self.mode = device, circuit, memory, mode
+        self.device, self.circuit, self.memory = device, circuit, memory
         self.witness_device: AnyDevice | None = device
         self.ring = [device.allocate(memory.chunk_bytes, zero=False) for _ in range(RING)]
         self.b_bases = {name: bases.pop(name) for name in ("B1", "B2")}
@@ -294,17 +283,13 @@ class _Slot:
                 if unsubmitted:
                     submitted_copies.append(submit(unsubmitted.pop(), "copies"))
 
-            copies_ahead = 0 if self._key.mode == "synchronous" else RING
-            for _ in range(copies_ahead):
+            for _ in range(RING):
                 stage()
             for step in program.steps:
                 if step.copy is not None:
-                    if not copies_ahead:
-                        stage()
-                    copy = submitted_copies.pop(0)
-                    self._wait_or_defer(copy, running)
-                self._wait_or_defer(submit(step.sums, "sums"), running)
-                if step.copy is not None and copies_ahead:
+                    running.append(submitted_copies.pop(0))
+                running.append(submit(step.sums, "sums"))
+                if step.copy is not None:
                     stage()
             while running:
                 running.pop(0).wait()
@@ -313,13 +298,6 @@ class _Slot:
             # A pending copy would overwrite the ring during the next proof.
             end_after(error, early_done, [*running, *submitted_copies])
             raise
-
-    def _wait_or_defer(self, stream: SubmittedStream, running: list[SubmittedStream]) -> None:
-        """Wait for a submission now, or at the end if the mode is deferred."""
-        if self._key.mode == "deferred":
-            running.append(stream)
-        else:
-            stream.wait()
 
     # --- recordings
 

@@ -30,7 +30,7 @@ from quod.groth16.device_key.memory import WITNESS_MSMS, WITNESSES, KeyMemory
 from quod.groth16.device_key.points import SumOfMsms
 from quod.groth16.gpu.gpu_sums import GpuSums, end_after, replay
 from quod.groth16.gpu.quotient import Quotient
-from quod.groth16.gpu.upload import LINGER_SECONDS, Copiers, UploadBuffer, upload_words
+from quod.groth16.gpu.upload import LINGER_SECONDS, Copiers, UploadBuffer
 from quod.groth16.resident import SumBatches
 from quod.groth16.slots import Slots
 from quod.msm.gpu.run.affine_bases import record_plain
@@ -60,7 +60,7 @@ class ResidentSums:
 
     def __init__(
         self, device: AnyDevice, circuit: DeviceCircuit, bases: Mapping[str, Buffer],
-        memory: KeyMemory, timeline: Timeline, *, pinned: bool,
+        memory: KeyMemory, timeline: Timeline,
     ) -> None:  # fmt: skip
         self.device, self.circuit, self.bases, self.memory = device, circuit, bases, memory
         self.witness_device: AnyDevice | None = device
@@ -79,8 +79,7 @@ class ResidentSums:
         self.runner = Background("quod-device-key", 1, linger=LINGER_SECONDS)
         with timeline.stage("recordings"):
             self._copiers = Copiers()
-            copiers = None if pinned else self._copiers
-            self._slots = Slots(lambda: _Slot(self, copiers), WITNESSES)
+            self._slots = Slots(lambda: _Slot(self, self._copiers), WITNESSES)
 
     @property
     def nbytes(self) -> int:
@@ -114,17 +113,13 @@ class ResidentSums:
 class _Slot:
     """The state of a proof in progress; see `SumSlot`."""
 
-    def __init__(self, key: ResidentSums, copiers: Copiers | None) -> None:
+    def __init__(self, key: ResidentSums, copiers: Copiers) -> None:
         self.runner = key.runner
         self._key, device, circuit = key, key.device, key.circuit
         self._device = device
         size = circuit.wires * circuit.fr.bytes
-        # Without copiers, witnesses are already in page-locked memory.
-        self._upload = None if copiers is None else UploadBuffer(device, size, copiers)
-        if self._upload is None:
-            self._witness = device.allocate(size, zero=False)
-        else:
-            self._witness = self._upload.buffer
+        self._upload = UploadBuffer(device, size, copiers)
+        self._witness = self._upload.buffer
         values = self._witness
         # C has no bases for the constant and the public wires.
         self._vectors = {
@@ -210,10 +205,7 @@ class _Slot:
     def upload(self, witness: Words | Buffer, *, pinned: bool = False) -> None:
         """Upload the witness and start its splits."""
         self._drop_splitting()
-        if self._upload is None:
-            upload_words(self._device, witness, self._witness)
-        else:
-            self._upload.fill(witness, pinned=pinned)
+        self._upload.fill(witness, pinned=pinned)
         for split in self._splits.values():
             split.reset_results()
         self._submitted_split = replay(self._device, self._splitting)
