@@ -189,6 +189,11 @@ def _values_of(path: Path, system: R1cs) -> list[int]:
     field = field_named(witness.curve)
     if field.value != system.fr.value:
         raise MismatchError(f"{path}: the witness is over {witness.curve}, not {system.curve}")
+    if len(witness.values) != system.wires:
+        raise MismatchError(
+            f"has {len(witness.values):,} values; {system.path} has {system.wires:,} wires",
+            path=str(path),
+        )
     return words_to_integers(field, witness.values)
 
 

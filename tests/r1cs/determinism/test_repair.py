@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
+from time import process_time
 
+import numpy as np
 import pytest
 
 from quod.errors import InputError
+from quod.field.moduli import NAMED
+from quod.r1cs import ConstraintSystem, trace
 from quod.r1cs.determinism.normal_form import NormalForm
 from quod.r1cs.determinism.propagation import Propagation
-from quod.r1cs.determinism.report import counterexample
+from quod.r1cs.determinism.report import check, counterexample
 from quod.r1cs.determinism.rows import Combination, Rows, rows_of
 from quod.r1cs.determinism.search.positional import decompositions, digits_of
 from quod.r1cs.determinism.search.repair import Repair
@@ -130,3 +135,60 @@ def test_counterexample_from_a_witness() -> None:
     assert counterexample(rows_of(PRIME, 3, [({2: 1}, {0: 1}, {1: 1})], [1], [2])) is None
     with pytest.raises(InputError, match="does not satisfy constraint 0"):
         counterexample(rows, witnesses=[[1, 4, 3]])
+
+
+def test_an_equation_without_wires_is_no_obstacle() -> None:
+    """a and b are bits and 2a = 2b, which splits into the bits of a - b and an empty equation."""
+
+    def equal_bits(system: ConstraintSystem) -> None:
+        a, b = system.hint(lambda values: [0, 0], [system.private("x")], 2)
+        for bit_ in (a, b):
+            system.assert_equal(bit_ * (bit_ - 1), 0)
+        system.assert_equal(2 * a, 2 * b)
+        system.output("o", a)
+
+    report = trace(equal_bits).check()
+    assert [verdict.kind for verdict in report.verdicts] == ["ambiguous"]
+
+
+def test_values_that_are_taken_for_bits_are_no_defect() -> None:
+    prime = NAMED["bn254.fr"].value
+    rows = rows_of(
+        prime, 4,
+        [
+            ({2: 3, 1: 8, 0: 1}, {2: 3, 1: 8, 0: -6}, {}),
+            ({2: 3, 3: 2, 0: -1}, {2: 3, 3: 2, 0: 2}, {}),
+            ({0: 2}, {3: 1}, {1: 8, 2: -1}),
+        ],
+        [2], [1],
+    )  # fmt: skip
+    (verdict,) = check(rows).verdicts
+    assert verdict.kind in {"ambiguous", "unknown"}
+
+
+def test_values_of_a_pair_are_canonical() -> None:
+    """x(x + 1) = 0 has the roots 0 and -1."""
+    prime = NAMED["bn254.fr"].value
+    report = check(rows_of(prime, 2, [({1: 1}, {1: 1, 0: 1}, {})], [], [1]), witness=[1, 0])
+    (pair,) = report.pairs.values()
+    assert {pair.first[1], pair.second[1]} == {0, prime - 1}
+
+
+@pytest.mark.parametrize("value", [PRIME, PRIME + 5, -1, True, 1.0, np.uint32(1)])
+def test_values_of_a_witness_must_be_canonical(value: object) -> None:
+    rows = rows_of(PRIME, 2, [({1: 1}, {0: 1}, {1: 1})], [], [1])
+    with pytest.raises(InputError, match="value 1 of the witness is no integer from 0 to p - 1"):
+        check(rows, witness=[1, value])  # type: ignore[list-item]
+
+
+def test_the_time_limit_interrupts_the_linear_part_of_a_core() -> None:
+    """Dense equations of many wires, whose elimination takes many seconds."""
+    rng, count, wires = random.Random(5), 250, 600
+    constraints: list[tuple[Combination, Combination, Combination]] = [
+        ({wire: rng.randrange(1, PRIME) for wire in range(1, wires)}, {0: 1}, {})
+        for _ in range(count)
+    ]
+    begin = process_time()
+    report = check(rows_of(PRIME, wires, constraints, [], [1]), seconds=0.5)
+    assert process_time() - begin < 8
+    assert [verdict.kind for verdict in report.verdicts] == ["unknown"]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from time import monotonic
+
 from quod.frozen import frozen
 from quod.r1cs.determinism.arithmetic import inverse
-from quod.r1cs.determinism.propagation import Propagation
+from quod.r1cs.determinism.propagation import Propagation, TimeIsUp
 from quod.r1cs.determinism.rules import Rule, Step, digit_scale
 
 _MAX_EQUATIONS = 400
@@ -66,7 +68,7 @@ def eliminate(facts: Propagation, core: Core) -> bool:
     """Determine nodes of a core by sums of multiples of its equations; return whether any is.
 
     Gauss-Jordan elimination over the undetermined nodes; a reduced equation with one node, or with
-    the weights of a unique decomposition, determines its nodes.
+    the weights of a unique decomposition, determines its nodes. Raises TimeIsUp.
     """
     if not 1 < len(core.equations) <= _MAX_EQUATIONS:
         return False
@@ -95,6 +97,8 @@ def _reduced(facts: Propagation, core: Core) -> list[tuple[dict[int, int], dict[
     prime = facts.prime
     reduced: dict[int, tuple[dict[int, int], dict[int, int]]] = {}
     for index in core.equations:
+        if monotonic() > facts.deadline:
+            raise TimeIsUp
         equation = facts.equations[index]
         terms = {
             node: k

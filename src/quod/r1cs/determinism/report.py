@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
+from math import inf
 from time import monotonic
 from typing import Literal
 
@@ -25,6 +26,7 @@ from quod.r1cs.determinism.propagation import Propagation, TimeIsUp
 from quod.r1cs.determinism.rows import Rows, check_witness
 from quod.r1cs.determinism.rules import Lemma, Step
 from quod.r1cs.determinism.search.pairs import Pair, Search
+from quod.validation import shown
 from quod.wording import counted
 
 UNIQUE: Literal["unique"] = "unique"
@@ -153,8 +155,10 @@ def check(
     witness: the values of all wires of a witness, from which the search starts.
     Targets that no rule and no search decides within the time limit are `unknown`. If the source
     has inputs without a wire, no target is `ambiguous`. Raises InputError if the witness does not
-    satisfy a constraint.
+    satisfy a constraint, and for a time limit that is negative or infinite.
     """
+    if type(seconds) not in {int, float} or not 0 <= seconds < inf:
+        raise InputError(f"the time limit must be 0 seconds or more, not {shown(seconds)}")
     begin = monotonic()
     deadline = begin + seconds
     if witness is not None:

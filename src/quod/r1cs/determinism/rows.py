@@ -134,6 +134,9 @@ def check_witness(rows: Rows, values: Sequence[int]) -> None:
         raise MismatchError(
             f"the witness has {len(values):,} values and the system {rows.wires:,} wires"
         )
+    for wire, value in enumerate(values):
+        if type(value) is not int or not 0 <= value < rows.prime:
+            raise InputError(f"value {wire} of the witness is no integer from 0 to p - 1")
     if values[0] != 1:
         raise InputError("the first value of a witness must be 1")
     if failing := rows.failing(values):

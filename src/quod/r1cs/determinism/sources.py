@@ -16,6 +16,7 @@ from quod.r1cs.shape import shape_of
 from quod.r1cs.signal import place
 from quod.r1cs.system import ConstraintSystem
 from quod.r1cs.witness_program.steps import Input
+from quod.validation import in_order, shown_kind
 
 ALL = "all"
 """The name of all wires that are not inputs, as targets."""
@@ -60,11 +61,24 @@ def _input_wires(r1cs: R1cs) -> list[int]:
     """Return the wires of a file's inputs.
 
     circom counts private inputs to which it gives no wire, so their labels decide: those of inputs
-    follow the labels of outputs.
+    follow the labels of outputs. Raises InputError for labels that cannot be circom's.
     """
     outputs, last = r1cs.public_outputs, r1cs.public + r1cs.private_inputs
     public = range(outputs + 1, r1cs.public + 1)
     if r1cs.has_labels:
+        labels = r1cs.wire_labels
+        if labels[0] != 0 or len(np.unique(labels)) < len(labels):
+            raise InputError(
+                "has wires with equal labels, or a label of the constant 1 other than 0, so the "
+                "labels do not show which wires are inputs; name the inputs",
+                path=r1cs.path,
+            )
+        if (labels[1 : r1cs.public + 1] > last).any():
+            raise InputError(
+                f"has a public wire whose label is above {last}, the number of outputs and "
+                "inputs, so the labels do not show which wires are inputs; name the inputs",
+                path=r1cs.path,
+            )
         private = np.flatnonzero(r1cs.wire_labels <= last)
         return [*public, *(int(wire) for wire in private if wire > r1cs.public)]
     if last >= r1cs.wires:
@@ -136,6 +150,10 @@ def _selected(
     """Return the wires with these names; a name also selects the elements of its array."""
     if names is None:
         return list(default())
+    names = list(in_order("the names of signals", names))
+    for each in names:
+        if not isinstance(each, str):
+            raise InputError(f"the name of a signal must be text, not {shown_kind(each)}")
     if ALL in names:
         return list(wires)
     by_name: dict[str, list[int]] = {}

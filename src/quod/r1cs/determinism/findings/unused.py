@@ -169,7 +169,7 @@ def _groups(rows: Rows, used: Projection, unused: set[int]) -> list[list[int]]:
     """
     sets, ordered = Sets(), dict[int, None]()
     for row, result in used.removed.items():
-        wires = [result, *sorted(rows.wires_of(row) & unused - {result})]
+        wires = [result, *sorted(rows.wires_of(row).intersection(unused) - {result})]
         ordered.update(dict.fromkeys(wires))
         sets.merge([_INDEX.sub("", rows.name(result)), *wires])
     return sets.groups(ordered)

@@ -369,7 +369,8 @@ class Search:
         """Return another value in the range of a node."""
         low, high = self.facts.ranges[node] or (0, 1)
         value = self._generator.randint(low, high) % self._prime
-        return value if value != before else (high if before == low % self._prime else low)
+        other = high if before == low % self._prime else low
+        return value if value != before else other % self._prime
 
     def _second_witness(
         self, core: Core, targets: Sequence[int], first: Sequence[int]
@@ -400,7 +401,11 @@ class Search:
         # Wires follow from earlier ones more often than from later ones; targets come last.
         order = sorted(core.nodes, key=lambda node: (node in targets, node))
         second.undo((0, 0))
-        second.extend((node, value) for node, value in enumerate(first) if node not in inside)
+        try:
+            second.extend((node, value) for node, value in enumerate(first) if node not in inside)
+        except Conflict:
+            # Where nodes are taken for bits that are none, even a witness has a conflict.
+            return None
         second.values[0] = 1
         mark = second.checkpoint()
         for node in nodes:

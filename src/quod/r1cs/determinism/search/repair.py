@@ -51,7 +51,8 @@ class Repair:
         for index, equation in enumerate(equations):
             for node, k in zip(equation.nodes, equation.coefficients):
                 self._terms_of[node].append((index, k))
-            keys.append(max(self.ranks[node] for node in equation.nodes))
+            # An equation that says nothing about any node is always satisfied.
+            keys.append(max((self.ranks[node] for node in equation.nodes), default=0))
         for index, product in enumerate(form.products):
             nodes = {term.node for term in product[:3] if term.factor}
             for node in nodes:
