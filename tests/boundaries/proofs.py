@@ -109,6 +109,9 @@ def _encoded() -> Iterator[tuple[str, Row]]:
         sapling.ProofGenerationKey, {"nsk": "huge"}, ak=viewing.ak, nsk=1
     )  # fmt: skip
     yield "MerklePath", row(sapling.MerklePath, siblings=[1] * 32, position=0)
+    tree = sapling.CommitmentTree()
+    yield "CommitmentTree.extend", row(tree.extend, leaves=[1], marked=[])
+    yield "CommitmentTree.from_bytes", row(sapling.CommitmentTree.from_bytes, data=bytes(3))
     yield "SpendStatement", row(
         sapling.SpendStatement.from_bytes, cv=text, anchor=SEED, nullifier=SEED, rk=text
     )  # fmt: skip

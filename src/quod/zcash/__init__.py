@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from quod.zcash.scalars import random_scalar as random_scalar
     from quod.zcash.spend_statement import ConvertStatement as ConvertStatement
     from quod.zcash.spend_statement import SpendStatement as SpendStatement
-    from quod.zcash.tree import MerklePath as MerklePath
+    from quod.zcash.tree.commitment_tree import CommitmentTree as CommitmentTree
+    from quod.zcash.tree.path import MerklePath as MerklePath
 else:
     __getattr__, __dir__ = lazy_names(__name__)

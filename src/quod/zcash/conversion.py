@@ -20,7 +20,7 @@ from quod.zcash.note import asset_value_commitment, note_value
 from quod.zcash.protocol import MASP
 from quod.zcash.scalars import encoded, secret_scalar
 from quod.zcash.spend_statement import ConvertStatement
-from quod.zcash.tree import MerklePath
+from quod.zcash.tree.path import MerklePath
 
 _MAX_WEIGHT = (1 << 64) - 1
 

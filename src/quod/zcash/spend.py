@@ -20,7 +20,7 @@ from quod.zcash.keys import ProofGenerationKey
 from quod.zcash.note import Note
 from quod.zcash.scalars import secret_scalar
 from quod.zcash.spend_statement import SpendStatement
-from quod.zcash.tree import MerklePath
+from quod.zcash.tree.path import MerklePath
 
 
 @cache

@@ -36,12 +36,8 @@ class MerklePath:
 
     def root(self, leaf: int, protocol: Protocol = SAPLING) -> int:
         """Return the root of the tree that has this leaf at the position."""
-        node = element("the leaf", leaf, JUBJUB.fq)
-        for level, sibling in enumerate(self.siblings):
-            is_right = self.position >> level & 1
-            left, right = (sibling, node) if is_right else (node, sibling)
-            node = sapling_node(level, left, right, protocol.pedersen)
-        return node
+        leaf = element("the leaf", leaf, JUBJUB.fq)
+        return root_of_path(leaf, self.position, self.siblings, protocol)
 
     @property
     def inputs(self) -> dict[str, int]:
@@ -51,3 +47,13 @@ class MerklePath:
             inputs[f"path[{level}]/bit"] = self.position >> level & 1
             inputs[f"path[{level}]/sibling"] = sibling
         return inputs
+
+
+def root_of_path(leaf: int, position: int, siblings: Sequence[int], protocol: Protocol) -> int:
+    """Return the root of the tree that has a leaf at a position, with a sibling on each level."""
+    node = leaf
+    for level, sibling in enumerate(siblings):
+        is_right = position >> level & 1
+        left, right = (sibling, node) if is_right else (node, sibling)
+        node = sapling_node(level, left, right, protocol.pedersen)
+    return node
