@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from quod.curve.edwards import operations as edwards
+from quod.curve.edwards.decompression import edwards_decompress
 from quod.curve.edwards.weierstrass_model import edwards_to_model, model_of
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES, EDWARDS, WEIERSTRASS
 from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
+from quod.curve.named.jubjub import JUBJUB
 from quod.curve.pairing.products import miller_loops, pairing_final
 from quod.curve.weierstrass.membership import curve_check, find_finite
 from quod.curve.weierstrass.point_kernels import (
@@ -41,6 +43,7 @@ for _edwards in EDWARDS.values():
 register("curve.double[edwards_bls12]", edwards.edwards_double, curve=EDWARDS_BLS12)
 register("curve.negate[edwards_bls12]", edwards.edwards_negate, curve=EDWARDS_BLS12)
 register("curve.check[edwards_bls12]", edwards.edwards_check, curve=EDWARDS_BLS12)
+register("curve.decompress[jubjub]", edwards_decompress, curve=JUBJUB)
 register("curve.to_model[edwards_bls12]", edwards_to_model, model=model_of(EDWARDS_BLS12))
 for _curve in CURVES:
     register(f"curve.miller_loops[{_curve}]", miller_loops, curve=_curve)
