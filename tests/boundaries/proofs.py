@@ -112,6 +112,18 @@ def _encoded() -> Iterator[tuple[str, Row]]:
     tree = sapling.CommitmentTree()
     yield "CommitmentTree.extend", row(tree.extend, leaves=[1], marked=[])
     yield "CommitmentTree.from_bytes", row(sapling.CommitmentTree.from_bytes, data=bytes(3))
+    scheme = sapling.spend_auth_scheme()
+    signature = scheme.sign(1, SEED)
+    yield "RedJubjub.verify", row(
+        scheme.verify, key=text, message=SEED, signature=signature, zip216=True
+    )  # fmt: skip
+    yield "spend_auth_signature", row(
+        sapling.spend_auth_signature, {"ask": "huge", "alpha": "huge"}, ask=1, alpha=1, sighash=SEED
+    )  # fmt: skip
+    yield "binding_signature", row(
+        sapling.binding_signature, {"bsk": "huge"}, bsk=1, sighash=SEED
+    )  # fmt: skip
+    yield "verify_signatures", row(sapling.verify_signatures, claims=[], zip216=True)
     yield "SpendStatement", row(
         sapling.SpendStatement.from_bytes, cv=text, anchor=SEED, nullifier=SEED, rk=text
     )  # fmt: skip

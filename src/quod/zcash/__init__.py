@@ -28,6 +28,15 @@ if TYPE_CHECKING:
     from quod.zcash.scalars import decode_scalar as decode_scalar
     from quod.zcash.scalars import encode_scalar as encode_scalar
     from quod.zcash.scalars import random_scalar as random_scalar
+    from quod.zcash.signatures.batch import SignatureClaim as SignatureClaim
+    from quod.zcash.signatures.batch import verify_signatures as verify_signatures
+    from quod.zcash.signatures.redjubjub import RedJubjub as RedJubjub
+    from quod.zcash.signatures.redjubjub import binding_scheme as binding_scheme
+    from quod.zcash.signatures.redjubjub import binding_signature as binding_signature
+    from quod.zcash.signatures.redjubjub import spend_auth_scheme as spend_auth_scheme
+    from quod.zcash.signatures.redjubjub import (
+        spend_auth_signature as spend_auth_signature,
+    )
     from quod.zcash.spend_statement import ConvertStatement as ConvertStatement
     from quod.zcash.spend_statement import SpendStatement as SpendStatement
     from quod.zcash.tree.commitment_tree import CommitmentTree as CommitmentTree

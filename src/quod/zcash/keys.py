@@ -16,6 +16,7 @@ from quod.zcash.address import DIVERSIFIER_BYTES, PaymentAddress, diversify_hash
 from quod.zcash.generators import proof_generator, spend_authorizing_generator
 from quod.zcash.protocol import SAPLING, Protocol
 from quod.zcash.scalars import encoded, expanded, expanded_scalar, multiple, secret_scalar
+from quod.zcash.signatures.redjubjub import spend_auth_scheme
 
 _ASK, _NSK, _OVK, _DIVERSIFIER = b"\0", b"\1", b"\2", b"\3"
 _IVK_BITS = 251
@@ -135,9 +136,7 @@ class ProofGenerationKey:
 
         Raises InputError for an alpha that is not canonical.
         """
-        generator = spend_authorizing_generator(self.protocol)
-        randomisation = multiple(secret_scalar("alpha", alpha), generator)
-        return edwards_group(JUBJUB).add(self.ak, randomisation)
+        return spend_auth_scheme(self.protocol).randomized_key(self.ak, alpha)
 
     def owns(self, address: PaymentAddress) -> bool:
         """Return whether the address is one of this key's."""

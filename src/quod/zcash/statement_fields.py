@@ -22,8 +22,9 @@ def statement_point(name: str, coordinates: object) -> EdwardsPair:
 
 def decode_point(name: str, data: bytes) -> EdwardsPair:
     """Decode 32 bytes; raise InputError, with the field's name, if they encode no point."""
+    data = exact_bytes(name, data, 32)
     try:
-        return decode_edwards(JUBJUB, exact_bytes(name, data, 32), check_subgroup=False)
+        return decode_edwards(JUBJUB, data, check_subgroup=False)
     except InputError as error:
         raise InputError(f"{name}: {error}") from None
 
