@@ -124,6 +124,21 @@ def _encoded() -> Iterator[tuple[str, Row]]:
         sapling.binding_signature, {"bsk": "huge"}, bsk=1, sighash=SEED
     )  # fmt: skip
     yield "verify_signatures", row(sapling.verify_signatures, claims=[], zip216=True)
+    yield "UnsignedBundle", row(
+        sapling.UnsignedBundle, spends=[], outputs=[], value_balance=0, converts=[],
+        shared_anchors=True,
+    )  # fmt: skip
+    empty = sapling.UnsignedBundle([], [], 0)
+    yield "Bundle", row(
+        lambda spend_signatures: sapling.Bundle(empty, spend_signatures, None), spend_signatures=[]
+    )  # fmt: skip
+    yield "Bundle.verify_signatures", row(
+        sapling.Bundle(empty, [], None).verify_signatures, sighash=SEED, zip216=True
+    )  # fmt: skip
+    yield "decode_statements", row(
+        lambda rows: sapling.decode_statements(sapling.SpendStatement, rows), rows=[]
+    )  # fmt: skip
+    yield "binding_signing_key", row(sapling.binding_signing_key, inputs=[1], outputs=[])
     yield "SpendStatement", row(
         sapling.SpendStatement.from_bytes, cv=text, anchor=SEED, nullifier=SEED, rk=text
     )  # fmt: skip

@@ -13,6 +13,10 @@ from quod.lazy import lazy_names
 if TYPE_CHECKING:
     from quod.zcash.address import PaymentAddress as PaymentAddress
     from quod.zcash.address import diversify_hash as diversify_hash
+    from quod.zcash.bundle.balance import binding_signing_key as binding_signing_key
+    from quod.zcash.bundle.signed import Bundle as Bundle
+    from quod.zcash.bundle.statements import decode_statements as decode_statements
+    from quod.zcash.bundle.unsigned import UnsignedBundle as UnsignedBundle
     from quod.zcash.keys import ExpandedSpendingKey as ExpandedSpendingKey
     from quod.zcash.keys import ProofGenerationKey as ProofGenerationKey
     from quod.zcash.keys import ViewingKey as ViewingKey
