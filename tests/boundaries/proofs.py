@@ -139,6 +139,20 @@ def _encoded() -> Iterator[tuple[str, Row]]:
         lambda rows: sapling.decode_statements(sapling.SpendStatement, rows), rows=[]
     )  # fmt: skip
     yield "binding_signing_key", row(sapling.binding_signing_key, inputs=[1], outputs=[])
+    extended = sapling.ExtendedSpendingKey.master(SEED)
+    yield "ExtendedSpendingKey.account", row(
+        sapling.ExtendedSpendingKey.account, seed=SEED, account=0, coin_type=133
+    )  # fmt: skip
+    yield "ExtendedSpendingKey.child", row(extended.child, index=0)
+    yield "ExtendedSpendingKey.from_bytes", row(
+        sapling.ExtendedSpendingKey.from_bytes, data=extended.to_bytes()
+    )  # fmt: skip
+    yield "ExtendedViewingKey.from_bytes", row(
+        sapling.ExtendedViewingKey.from_bytes, data=extended.viewing_key.to_bytes()
+    )  # fmt: skip
+    yield "ExtendedViewingKey.find_address", row(
+        extended.viewing_key.find_address, {"start": "huge"}, start=0
+    )  # fmt: skip
     yield "SpendStatement", row(
         sapling.SpendStatement.from_bytes, cv=text, anchor=SEED, nullifier=SEED, rk=text
     )  # fmt: skip

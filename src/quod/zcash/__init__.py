@@ -45,5 +45,7 @@ if TYPE_CHECKING:
     from quod.zcash.spend_statement import SpendStatement as SpendStatement
     from quod.zcash.tree.commitment_tree import CommitmentTree as CommitmentTree
     from quod.zcash.tree.path import MerklePath as MerklePath
+    from quod.zcash.zip32.extended_keys import ExtendedSpendingKey as ExtendedSpendingKey
+    from quod.zcash.zip32.extended_keys import ExtendedViewingKey as ExtendedViewingKey
 else:
     __getattr__, __dir__ = lazy_names(__name__)
