@@ -32,6 +32,7 @@ MODULES = (
     "quod.filecoin.kernels",
     "quod.tensor.kernels",
     "quod.witness.kernels",
+    "quod.zcash.kernels",
 )
 """The modules that register kernels."""
 

@@ -11,9 +11,11 @@ import pytest
 
 from quod import zcash
 from quod.curve import EDWARDS
+from quod.device.protocol import AnyDevice
 from quod.errors import InputError, MismatchError
 from quod.r1cs import reference
 from quod.zcash.tree import CommitmentTree, MerklePath, empty_root
+from quod.zcash.tree.node_kernel import hash_pairs
 from quod.zcash.tree.path import root_of_path
 
 P = EDWARDS["jubjub"].fq.value
@@ -72,6 +74,39 @@ def test_every_split_of_the_leaves_grows_the_same_tree() -> None:
                 assert root_of_path(leaf, position, siblings, zcash.SAPLING) == state[0]
             assert states.setdefault(tree.size, state) == state
     assert states[16][0] == root_by_hand(leaves, DEPTH)
+
+
+@pytest.mark.parametrize("protocol", [zcash.SAPLING, zcash.MASP])
+def test_nodes_of_a_kernel(device: AnyDevice, protocol: zcash.Protocol) -> None:
+    nodes = [0, 1, P - 1, P - 2, 1 << 254, (1 << 255) % P, *random_leaves(34)]
+    for level in (0, 1, 31):
+        assert hash_pairs(device, level, nodes, protocol) == [
+            reference.sapling_node(level, nodes[index], nodes[index + 1], protocol.pedersen)
+            for index in range(0, len(nodes), 2)
+        ]
+
+
+def test_nodes_of_a_kernel_on_a_gpu(gpu_device: AnyDevice) -> None:
+    nodes = random_leaves(4)
+    expected = [reference.sapling_node(3, *nodes[:2]), reference.sapling_node(3, *nodes[2:])]
+    assert hash_pairs(gpu_device, 3, nodes, zcash.SAPLING) == expected
+
+
+def test_many_leaves_grow_the_same_tree() -> None:
+    """Leaves by hundreds, hashed by a kernel, and by few, hashed in Python."""
+    leaves = random_leaves(300)
+    tree, twin = CommitmentTree(), CommitmentTree()
+    tree.extend(leaves[:7], [3])
+    tree.extend(leaves[7:], [150, 299])
+    for start in range(0, 300, 50):
+        stop = start + 50
+        marked = [position for position in (3, 150, 299) if start <= position < stop]
+        twin.extend(leaves[start:stop], marked)
+    assert tree.to_bytes() == twin.to_bytes()
+    assert tree.root() == twin.root()
+    for position in tree.marked:
+        assert tree.path(position) == twin.path(position)
+        assert tree.path(position).root(leaves[position]) == tree.root()
 
 
 def test_marks_of_the_last_leaf() -> None:

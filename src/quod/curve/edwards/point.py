@@ -152,3 +152,17 @@ def doubled(field: PrimeField, p: EdwardsPoint) -> EdwardsPoint:
     h = field.negate(a + b)
     f = g - (c + c)
     return EdwardsPoint(*completed(field, e, f, g, h))
+
+
+def added_base(
+    field: PrimeField, p: EdwardsPoint, minus: Element, plus: Element, product: Element
+) -> tuple[Element, ...]:
+    """Return the coordinates of p + q on a curve with a = -1, in 7 products.
+
+    minus, plus, product: y - x, y + x and 2*d*x*y of the affine point q = (x, y).
+    """
+    a = (p.y - p.x) * minus
+    b = (p.y + p.x) * plus
+    c = p.t * product
+    e, double_z, h = b - a, p.z + p.z, b + a
+    return completed(field, e, double_z - c, double_z + c, h)

@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from quod.curve.coordinates import FqCoordinates
-from quod.curve.edwards.point import EdwardsPoint, added, completed, doubled
+from quod.curve.edwards.point import EdwardsPoint, added, added_base, doubled
 from quod.curve.group import Group
 from quod.curve.sums.entries import SIGN_BIT
 from quod.curve.sums.forms import Coordinates, SumArithmetic
@@ -114,12 +114,8 @@ class EdwardsSums(SumArithmetic[EdwardsPoint]):
         return tuple(self.field.bounded(part) for part in coordinates)
 
     def add_base(self, total: Coordinates, base: _Base) -> Coordinates:
-        x, y, z, t = total
-        a = (y - x) * base.minus
-        b = (y + x) * base.plus
-        c = t * base.product
-        e, double_z, h = b - a, z + z, b + a
-        return completed(self.field, e, double_z - c, double_z + c, h)
+        point = EdwardsPoint(*total)
+        return added_base(self.field, point, base.minus, base.plus, base.product)
 
     def failed(self, total: Coordinates) -> None:
         return None

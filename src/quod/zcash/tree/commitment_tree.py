@@ -7,6 +7,7 @@ next to its path. Appending n leaves hashes each complete node once, however man
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from quod.curve.named.jubjub import JUBJUB
 from quod.errors import InputError, MismatchError
@@ -23,6 +24,9 @@ from quod.zcash.tree.frontier import (
 )
 from quod.zcash.tree.nodes import empty_root, parents
 from quod.zcash.tree.path import MerklePath, root_of_path
+
+if TYPE_CHECKING:
+    from quod.device.discovery import DeviceChoice
 
 
 class CommitmentTree:
@@ -59,11 +63,14 @@ class CommitmentTree:
         self.extend([leaf], [position] if mark else [])
         return position
 
-    def extend(self, leaves: Iterable[int], marked: Iterable[int] = ()) -> None:
+    def extend(
+        self, leaves: Iterable[int], marked: Iterable[int] = (), *, device: DeviceChoice = "cpu"
+    ) -> None:
         """Append leaves, such as the commitments of a block's notes in their order.
 
         leaves: integers below the modulus.
         marked: positions of new leaves whose paths the tree keeps from now on.
+        device: where a kernel hashes the nodes of hundreds of leaves; few are hashed in Python.
         Raises InputError, before the tree changes, for another leaf, for a position that is not of
         a new leaf, and for leaves without room.
         """
@@ -80,7 +87,7 @@ class CommitmentTree:
         for position in positions:
             self._marked[position] = (new[position - start], self._siblings_so_far(position))
         if new:
-            self._grow(new)
+            self._grow(new, device)
 
     def _siblings_so_far(self, position: int) -> dict[int, int]:
         """Return the nodes of the frontier that are next to the path of a later leaf."""
@@ -93,7 +100,7 @@ class CommitmentTree:
             if position >> level == last >> level
         }
 
-    def _grow(self, new: list[int]) -> None:
+    def _grow(self, new: list[int], device: DeviceChoice) -> None:
         """Append leaves: hash, level after level, the nodes whose leaves are before the last."""
         old = self._frontier
         last = self.size + len(new) - 1
@@ -110,7 +117,7 @@ class CommitmentTree:
             if first & 1 and nodes:
                 assert old_sibling is not None
                 nodes = [old_sibling, *nodes]
-            nodes, first = parents(level, nodes, self.protocol), first >> 1
+            nodes, first = parents(level, nodes, self.protocol, device), first >> 1
         self._frontier = Frontier(last, new[-1], siblings)
 
     def _keep_siblings(self, level: int, first: int, nodes: list[int]) -> None:

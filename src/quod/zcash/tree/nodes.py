@@ -7,12 +7,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import TYPE_CHECKING
 
 from quod.hash.sapling_pedersen import sapling_node
 from quod.zcash.protocol import SAPLING, Protocol
 
+if TYPE_CHECKING:
+    from quod.device.discovery import DeviceChoice
+
 EMPTY_LEAF = 1
 """The leaf without a note: no point of Jubjub has the coordinate u = 1."""
+
+
+# Hashing this many pairs in Python takes as long as opening a device and making the tables.
+_KERNEL_PAIRS = 64
 
 
 @cache
@@ -24,9 +32,21 @@ def empty_root(level: int, protocol: Protocol = SAPLING) -> int:
     return sapling_node(level - 1, child, child, protocol.pedersen)
 
 
-def parents(level: int, nodes: Sequence[int], protocol: Protocol) -> list[int]:
-    """Return the parents of consecutive nodes of a level; a last node without sibling has none."""
+def parents(
+    level: int, nodes: Sequence[int], protocol: Protocol, device: DeviceChoice
+) -> list[int]:
+    """Return the parents of consecutive nodes of a level; a last node without sibling has none.
+
+    device: where many pairs are hashed at once; few pairs are hashed in Python.
+    """
+    count = len(nodes) // 2
+    if count >= _KERNEL_PAIRS:
+        # Imported here: few leaves need no kernels.
+        from quod.device.discovery import resolve_device
+        from quod.zcash.tree.node_kernel import hash_pairs
+
+        return hash_pairs(resolve_device(device), level, nodes[: 2 * count], protocol)
     return [
         sapling_node(level, nodes[index], nodes[index + 1], protocol.pedersen)
-        for index in range(0, len(nodes) - 1, 2)
+        for index in range(0, 2 * count, 2)
     ]
