@@ -15,14 +15,17 @@ from typing import BinaryIO
 
 import numpy as np
 
+from quod import zcash
 from quod.ceremony.powers.contribution import contributions_data, read_contributions
 from quod.codegen.pointers import PointerUses
 from quod.codegen.ptx.interpreter.parse import parse as parse_ptx
 from quod.codegen.wgsl.module import Binding, Field, WgslModule
 from quod.commitment import Scheme
 from quod.commitment.scheme_names import scheme_with_powers
+from quod.curve.edwards.encoding import encode_edwards
 from quod.curve.encoding import points as encoding
 from quod.curve.named import CURVES
+from quod.curve.named.jubjub import JUBJUB
 from quod.device.cache.cache import CompileCache, key_of
 from quod.device.cache.compiled_code import CompiledCode, KernelFacts
 from quod.device.cache.prebuilt import Entry
@@ -448,6 +451,34 @@ def _bellman_parsers() -> dict[str, Parser]:
     }  # fmt: skip
 
 
+def _zcash_parsers() -> dict[str, Parser]:
+    """Return the parsers of trees, signatures and extended keys of Sapling."""
+    tree, small = zcash.CommitmentTree(depth=4), zcash.CommitmentTree(depth=2)
+    tree.extend(range(2, 13))
+    small.extend([2, 3, 4], [0])
+    scheme = zcash.spend_auth_scheme()
+    key = zcash.ExtendedSpendingKey.master(bytes(32))
+    verification_key = key.key.proof_generation_key.ak
+    signature = encode_edwards(JUBJUB, verification_key) + scheme.sign(key.key.ask, b"message")
+
+    def verify_signature(data: bytes) -> None:
+        scheme.verify(data[:32], b"message", data[32:])
+
+    return {
+        "zcash-tree": Parser(
+            lambda data: zcash.CommitmentTree.from_bytes(data, depth=4), [tree.to_bytes()], of_bytes
+        ),
+        "zcash-witness": Parser(small.read_witness, [small.witness_to_bytes(0)], of_bytes),
+        "zcash-signature": Parser(verify_signature, [signature], of_bytes),
+        "zcash-spending-key": Parser(
+            zcash.ExtendedSpendingKey.from_bytes, [key.to_bytes()], of_bytes
+        ),
+        "zcash-viewing-key": Parser(
+            zcash.ExtendedViewingKey.from_bytes, [key.viewing_key.to_bytes()], of_bytes
+        ),
+    }
+
+
 def all_parsers() -> dict[str, Parser]:
     """Return every parser by name."""
     golden = sorted((TESTS / "kernel" / "golden").glob("*.ir"))
@@ -513,5 +544,6 @@ def all_parsers() -> dict[str, Parser]:
         **_bellman_parsers(),
         **_gkr_parsers(),
         **_inference_parsers(),
+        **_zcash_parsers(),
         **{name: _opening_parser(*scheme) for name, scheme in SCHEMES.items()},
     }
