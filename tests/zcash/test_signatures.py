@@ -205,6 +205,13 @@ def test_signs_of_zero_are_accepted_before_nu5() -> None:
         assert "not below the modulus" in str(replace(signed(), r=data).verdict(zip216=False))
 
 
+def test_schemes_are_checked() -> None:
+    with pytest.raises(InputError, match="the generator is not on jubjub"):
+        zcash.RedJubjub("name", (1, 1), bytes(16))
+    with pytest.raises(InputError, match="the personalisation must be 16 bytes, not 15"):
+        zcash.RedJubjub("name", JUBJUB.generator, bytes(15))
+
+
 def test_signing_keys_are_checked() -> None:
     for secret in (0, ORDER, -1, True, "1"):
         with pytest.raises(InputError, match="the signing key must be a scalar from 1") as seen:

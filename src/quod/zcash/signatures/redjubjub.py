@@ -12,7 +12,7 @@ import secrets
 from functools import cache
 from hashlib import blake2b
 
-from quod.curve.edwards.affine import EdwardsPair, edwards_group
+from quod.curve.edwards.affine import EdwardsPair, edwards_group, edwards_pair
 from quod.curve.named.jubjub import JUBJUB
 from quod.errors import InputError
 from quod.frozen import frozen
@@ -35,11 +35,16 @@ class RedJubjub:
     name: `spendAuthSig` or `bindingSig`, with the protocol.
     generator: the point P.
     personalisation: of the hash to scalars, 16 bytes.
+    Raises InputError for a generator off the curve.
     """
 
     name: str
     generator: EdwardsPair
     personalisation: bytes
+
+    def __post_init__(self) -> None:
+        exact_bytes("the personalisation", self.personalisation, 16)
+        self.__dict__.update(generator=edwards_pair("the generator", JUBJUB, self.generator))
 
     def __repr__(self) -> str:
         return self.name
