@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from quod.r1cs.inputs import Inputs
     from quod.zcash.keys import ProofGenerationKey
     from quod.zcash.note import Note
-    from quod.zcash.tree.path import MerklePath
+    from quod.zcash.tree import MerklePath
 
 CIRCUITS = ("sapling-output", "masp-output", "sapling-spend", "masp-spend", "masp-convert")
 _KEY_SEED = 1
@@ -177,6 +177,6 @@ def _key_and_note(*, is_masp: bool) -> tuple[ProofGenerationKey, Note]:
 
 def _path() -> MerklePath:
     """Return a path with a position of many bits."""
-    from quod.zcash.tree.path import MerklePath
+    from quod.zcash.tree import MerklePath
 
     return MerklePath(range(1000, 1032), 0x5A5A5A5A)
