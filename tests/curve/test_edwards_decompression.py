@@ -7,7 +7,8 @@ import random
 import pytest
 
 from quod.curve import EDWARDS, decode_edwards, edwards_group
-from quod.curve.edwards.decompression import DecompressedPoints, decompress
+from quod.curve.edwards.curve import EdwardsCurve
+from quod.curve.edwards.decompression import DecompressedPoints, decompress, decompressed_edwards
 from quod.curve.edwards.operations import to_edwards_points
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
@@ -47,12 +48,13 @@ def check(name: str, encodings: list[bytes], decoded: DecompressedPoints) -> int
     return count
 
 
-@pytest.mark.parametrize("name", ["jubjub", "baby_jubjub"])
+@pytest.mark.parametrize("name", list(EDWARDS))
 def test_random_encodings(device: AnyDevice, name: str) -> None:
     source, curve = random.Random(3), EDWARDS[name]
     encodings = [
         encoding(source.randrange(curve.fq.value), source.randrange(2)) for _ in range(150)
     ]
+    encodings += [encoding(y, sign) for y in (1, curve.fq.value - 1) for sign in (0, 1)]
     count = check(name, encodings, decompress(device, curve, encodings))
     assert 40 < count < 110
 
@@ -96,5 +98,22 @@ def test_arguments(device: AnyDevice) -> None:
     assert len(decompress(device, JUBJUB, []).points) == 0
     with pytest.raises(InputError, match="a point must be 32 bytes, not 31"):
         decompress(device, JUBJUB, [bytes(31)])
-    with pytest.raises(TraceError, match="edwards_bls12 are not decompressed"):
-        decompress(device, EDWARDS["edwards_bls12"], [bytes(32)])
+
+
+def test_errors_of_single_points(device: AnyDevice) -> None:
+    encodings = [*SPECIAL, bytes(31), bytes(33), b""]
+    decoded = decompressed_edwards(device, JUBJUB, encodings)
+    for data, result in zip(encodings, decoded, strict=True):
+        try:
+            expected: object = decode_edwards(JUBJUB, data, check_subgroup=False)
+        except InputError as error:
+            expected, result = str(error), str(result)
+        assert result == expected
+
+
+def test_other_curves_are_refused(device: AnyDevice) -> None:
+    curve = EdwardsCurve.unchecked(
+        "threefold", JUBJUB.fq, JUBJUB.fr, JUBJUB.a, JUBJUB.d, JUBJUB.generator, 24
+    )
+    with pytest.raises(TraceError, match="threefold are not decompressed in kernels"):
+        decompress(device, curve, [bytes(32)])

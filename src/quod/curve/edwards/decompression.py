@@ -15,10 +15,14 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from quod.curve.edwards.affine import EdwardsPair
 from quod.curve.edwards.curve import EdwardsCurve
+from quod.curve.edwards.encoding import decode_edwards
+from quod.curve.edwards.operations import to_edwards_points
 from quod.curve.edwards.point import EdwardsArithmetic, EdwardsPoint
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.sentinel import check_written, unwritten
+from quod.errors import InputError
 from quod.field.array import Words, canonical
 from quod.field.element import Element
 from quod.field.moduli import Modulus
@@ -27,7 +31,7 @@ from quod.frozen import frozen
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.errors import TraceError
 from quod.kernel.ir import types
-from quod.kernel.ir.value import Value
+from quod.kernel.ir.value import Operand, Value
 from quod.validation import exact_bytes
 
 _DIGIT_BITS = 4
@@ -41,7 +45,7 @@ class DecompressedPoints:
     points: affine points as in `quod.curve.edwards.operations`, unspecified if off the curve.
     is_on_curve: per encoding, whether y is below the modulus and a point has it.
     is_canonical: whether it is on the curve, and not x = 0 with a sign, which ZIP 216 forbids.
-    has_small_order: whether the order of a point on the curve divides 8.
+    has_small_order: whether the order of a point on the curve divides the cofactor.
     """
 
     points: Words
@@ -64,13 +68,13 @@ def edwards_decompress(
     """points[i] = the point with y = ordinates[i], an integer below p, and the sign of x signs[i].
 
     verdicts[i] has the bits `_ON_CURVE`, `_UNSIGNED_ZERO` (x is not 0 or has no sign) and
-    `_LARGE_ORDER` (8 times the point is not neutral). Raises TraceError for a cofactor other than
-    8, and a field whose p - 1 is divisible by 2 another number of times than a multiple of four.
+    `_LARGE_ORDER` (the order of the point does not divide the cofactor). Raises TraceError for a
+    cofactor that is no power of two, and for a field with less than four factors 2 in p - 1.
     """
-    if curve.cofactor != 8 or curve.fq.two_adicity % _DIGIT_BITS:
+    if curve.cofactor.bit_count() != 1 or curve.fq.two_adicity < _DIGIT_BITS:
         raise TraceError(
-            f"points of {curve.name} are not decompressed in kernels: the cofactor must be 8, and "
-            f"the two-adicity of the field a multiple of {_DIGIT_BITS}"
+            f"points of {curve.name} are not decompressed in kernels: the cofactor must be a power "
+            f"of two, and p - 1 divisible by 2**{_DIGIT_BITS}"
         )
     law, i = EdwardsArithmetic(k, curve), k.global_id()
     f = law.field
@@ -93,7 +97,7 @@ def edwards_decompress(
         f.store(points, element_index, x)
         f.store(points, element_index + 1, y)
         point = EdwardsPoint(x, y, f.one(), x * y)
-        for _ in range(3):
+        for _ in range(curve.cofactor.bit_length() - 1):
             point = law.double(point)
         is_small = f.is_zero(point.x) & f.is_zero(point.y - point.z)
         zero = k.constant(0, types.u32)
@@ -118,21 +122,33 @@ def _root_of_ratio(
     power = f.bounded(f.power(base, (m - 1) // 2) * ones)
     root = f.bounded(power * numerator)
     error = f.bounded(root * power * denominator)
-    with k.range(0, s // _DIGIT_BITS, carry=(root, error)) as digits:
-        root, error = digits.carried
-        squarings = (s - _DIGIT_BITS) - digits.index * _DIGIT_BITS
+    first_bits = s % _DIGIT_BITS
+
+    def without_digit(
+        root: Element, error: Element, squarings: Operand, row: Value, excess: int
+    ) -> tuple[Element, Element]:
+        """Remove a digit, of 4 - excess bits, from the logarithm of the error."""
         with k.range(0, squarings, carry=error) as loop:
             loop.next(f.bounded(f.square(loop.carried)))
         word = f.to_words(loop.results)[0]
         digit = k.constant(0, types.u32)
         for value, stored in enumerate(_digit_words(f.modulus, word.type.bits)):
             is_value = word == k.constant(stored, word.type)
-            digit = k.select(is_value, k.constant(value, types.u32), digit)
-        index = (digits.index << _DIGIT_BITS) + digit
+            digit = k.select(is_value, k.constant(value >> excess, types.u32), digit)
+        index = (row << _DIGIT_BITS) + digit
         correction = f.load(corrections, index.cast(types.u64))
-        digits.next(
-            (f.bounded(root * correction), f.bounded(error * f.square(correction)))
+        return f.bounded(root * correction), f.bounded(error * f.square(correction))
+
+    if first_bits:
+        first_row = k.constant(0, types.u32)
+        root, error = without_digit(
+            root, error, s - first_bits, first_row, _DIGIT_BITS - first_bits
         )  # fmt: skip
+    with k.range(0, s // _DIGIT_BITS, carry=(root, error)) as digits:
+        squarings = (s - first_bits - _DIGIT_BITS) - digits.index * _DIGIT_BITS
+        row = digits.index + 1 if first_bits else digits.index
+        root, error = digits.carried
+        digits.next(without_digit(root, error, squarings, row, 0))
     result: Element = digits.results[0]
     return result
 
@@ -164,18 +180,24 @@ def _two_power_root(modulus: Modulus) -> int:
 
 @cache
 def _corrections(modulus: Modulus) -> list[int]:
-    """Return, for the digits d of each index j, g**(-(16**j * d // 2)) for a g of order 2**s.
+    """Return, for the digits d at each bit b, g**(-(2**b * d // 2)) for a g of order 2**s.
 
     The square of this factor removes the digit from the logarithm of an error. The first digit of a
-    square is even.
+    square is even. It has s modulo 4 bits, if that is not 0.
     """
     p, (s, _) = modulus.value, _parts(modulus)
     inverse = pow(_two_power_root(modulus), -1, p)
     return [
         pow(inverse, (digit << shift) // 2, p)
-        for shift in range(0, s, _DIGIT_BITS)
+        for shift in _digit_shifts(s)
         for digit in range(1 << _DIGIT_BITS)
     ]
+
+
+def _digit_shifts(s: int) -> list[int]:
+    """Return the lowest bit of each digit."""
+    first_bits = s % _DIGIT_BITS
+    return [0] * bool(first_bits) + list(range(first_bits, s, _DIGIT_BITS))
 
 
 @cache
@@ -194,7 +216,7 @@ def _digit_words(modulus: Modulus, bits: int) -> list[int]:
 def decompress(
     device: AnyDevice, curve: EdwardsCurve, encodings: Sequence[bytes]
 ) -> DecompressedPoints:
-    """Decode points of a curve with cofactor 8, such as Jubjub.
+    """Decode points of a curve whose cofactor is a power of two, such as Jubjub.
 
     encodings: bytes of the size that `encode_edwards` writes; raises InputError for other sizes.
     """
@@ -218,3 +240,29 @@ def decompress(
         points, is_on_curve, is_on_curve & (verdict & _UNSIGNED_ZERO != 0),
         is_on_curve & (verdict & _LARGE_ORDER == 0),
     )  # fmt: skip
+
+
+def decompressed_edwards(
+    device: AnyDevice, curve: EdwardsCurve, encodings: Sequence[bytes]
+) -> list[EdwardsPair | InputError]:
+    """Decode points as `decode_edwards` does with Zcash's signs, without the check of the subgroup.
+
+    An invalid encoding gives the InputError of `decode_edwards` in place of its point.
+    """
+    size = curve.fq.bytes
+    sized = [data if len(data) == size else bytes(size) for data in encodings]
+    decoded = decompress(device, curve, sized)
+    points = to_edwards_points(curve, decoded.points)
+    return [
+        point if is_canonical and padded is data else _decode_single(curve, data)
+        for data, padded, point, is_canonical in zip(
+            encodings, sized, points, decoded.is_canonical, strict=True
+        )
+    ]
+
+
+def _decode_single(curve: EdwardsCurve, data: bytes) -> EdwardsPair | InputError:
+    try:
+        return decode_edwards(curve, data, check_subgroup=False)
+    except InputError as error:
+        return error
