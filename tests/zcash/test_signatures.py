@@ -169,6 +169,18 @@ def test_parts_of_small_order_are_accepted() -> None:
     assert forged(GROUP.add(r, small), key, nonce + 1, secret).verdict() is False
 
 
+def test_batches_with_many_points_of_small_order() -> None:
+    """MSMs add equal, opposite and neutral points, and points of order two."""
+    small, key = torsion(), SCHEME.verification_key(99)
+    points = [GROUP.multiply(factor, small) for factor in range(8)]
+    claims = [forged(point, other, 0, 0).claim for point in points for other in points]
+    claims += [forged(point, GROUP.add(key, point), 0, 99).claim for point in points]
+    assert all(verify_signatures(claims * 5))
+    wrong = forged(points[4], GROUP.add(key, points[4]), 1, 99).claim
+    verdicts = verify_signatures([*claims, wrong, *claims])
+    assert [index for index, verdict in enumerate(verdicts) if not verdict] == [len(claims)]
+
+
 def test_malformed_encodings() -> None:
     good = signed()
     no_point = next(
