@@ -22,7 +22,7 @@ from quod.zcash.tree.frontier import (
     encode_node,
     missing_levels,
 )
-from quod.zcash.tree.nodes import empty_root, parents
+from quod.zcash.tree.nodes import MIN_KERNEL_LEAVES, empty_root, parents
 from quod.zcash.tree.path import MerklePath, root_of_path
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ class CommitmentTree:
         for position in positions:
             self._marked[position] = (new[position - start], self._siblings_so_far(position))
         if new:
-            self._grow(new, device)
+            self._grow(new, device if len(new) >= MIN_KERNEL_LEAVES else None)
 
     def _siblings_so_far(self, position: int) -> dict[int, int]:
         """Return the nodes of the frontier that are next to the path of a later leaf."""
@@ -100,7 +100,7 @@ class CommitmentTree:
             if position >> level == last >> level
         }
 
-    def _grow(self, new: list[int], device: DeviceChoice) -> None:
+    def _grow(self, new: list[int], device: DeviceChoice | None) -> None:
         """Append leaves: hash, level after level, the nodes whose leaves are before the last."""
         old = self._frontier
         last = self.size + len(new) - 1

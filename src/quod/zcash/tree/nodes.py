@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 EMPTY_LEAF = 1
 """The leaf without a note: no point of Jubjub has the coordinate u = 1."""
 
-
-# Hashing this many pairs in Python takes as long as opening a device and making the tables.
-_KERNEL_PAIRS = 64
+MIN_KERNEL_LEAVES = 128
+"""A kernel hashes extensions by this many leaves; for fewer, opening a device takes longer."""
 
 
 @cache
@@ -33,14 +32,14 @@ def empty_root(level: int, protocol: Protocol = SAPLING) -> int:
 
 
 def parents(
-    level: int, nodes: Sequence[int], protocol: Protocol, device: DeviceChoice
+    level: int, nodes: Sequence[int], protocol: Protocol, device: DeviceChoice | None
 ) -> list[int]:
     """Return the parents of consecutive nodes of a level; a last node without sibling has none.
 
-    device: where many pairs are hashed at once; few pairs are hashed in Python.
+    device: where a kernel hashes the pairs; None for Python.
     """
     count = len(nodes) // 2
-    if count >= _KERNEL_PAIRS:
+    if count and device is not None:
         # Imported here: few leaves need no kernels.
         from quod.device.discovery import resolve_device
         from quod.zcash.tree.node_kernel import hash_pairs
