@@ -45,7 +45,7 @@ def sapling_pedersen_point(
     return group.sum(
         point if not sign else group.negate(point)
         for index, (low, high, sign) in enumerate(windows)
-        for point in [window_multiples(index, generators)[low + 2 * high]]
+        for point in [_multiples(generators, index // WINDOWS)[index % WINDOWS][low + 2 * high]]
     )
 
 
@@ -71,9 +71,9 @@ def sapling_node(level: int, left: int, right: int, generators: bytes = SAPLING_
     return sapling_pedersen_point(merkle_personalisation(level), bits, generators)[0]
 
 
-def window_multiples(window: int, generators: bytes = SAPLING_GENERATORS) -> list[EdwardsPair]:
-    """Return the points of the window's first two bits, 0 to 3: 1 to 4 times its weight."""
-    return _multiples(generators, window // WINDOWS)[window % WINDOWS]
+def sapling_windows(generators: bytes, count: int) -> list[list[EdwardsPair]]:
+    """Return for each of the first windows of a message the four points that its bits select."""
+    return [_multiples(generators, index // WINDOWS)[index % WINDOWS] for index in range(count)]
 
 
 @cache

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.curve.edwards.affine import EdwardsPair, edwards_group
+from quod.curve.edwards.affine import edwards_group
 from quod.curve.edwards.operations import add, from_edwards_points, to_edwards_points
 from quod.curve.edwards.point import EdwardsArithmetic, EdwardsPoint, added_base
 from quod.curve.named.jubjub import JUBJUB
@@ -22,7 +22,7 @@ from quod.hash.sapling_pedersen import (
     WINDOW,
     merkle_personalisation,
     sapling_pedersen_point,
-    window_multiples,
+    sapling_windows,
 )
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.ir import types
@@ -101,10 +101,15 @@ _tables_of_generators: dict[bytes, Words] = {}
 def _tables(device: AnyDevice, generators: bytes) -> Words:
     """Return the tables of `tree_nodes`, of which the first digit has windows 2 and 3."""
     if generators not in _tables_of_generators:
-        windows = range(_FIRST_WINDOW, _FIRST_WINDOW + 2 * _DIGITS)
-        points = from_edwards_points(
-            JUBJUB, [point for window in windows for point in _signed_multiples(window, generators)]
-        ).reshape(_DIGITS, 2, 1 << WINDOW, 2, -1)
+        negate = edwards_group(JUBJUB).negate
+        windows = sapling_windows(generators, _FIRST_WINDOW + 2 * _DIGITS)[_FIRST_WINDOW:]
+        # The third bit of a window is the sign.
+        signed_points = [
+            point for window in windows for point in (*window, *map(negate, window))
+        ]  # fmt: skip
+        points = from_edwards_points(JUBJUB, signed_points).reshape(
+            _DIGITS, 2, 1 << WINDOW, 2, -1
+        )  # fmt: skip
         low, high = (
             np.broadcast_to(window_points, (_DIGITS, 1 << WINDOW, 1 << WINDOW, *points.shape[3:]))
             for window_points in (points[:, 0, None], points[:, 1, :, None])
@@ -117,9 +122,3 @@ def _tables(device: AnyDevice, generators: bytes) -> Words:
             numbers += (y - x) % p, (y + x) % p, 2 * JUBJUB.d * x * y % p
         _tables_of_generators[generators] = from_integers(JUBJUB.fq, numbers)
     return _tables_of_generators[generators]
-
-
-def _signed_multiples(window: int, generators: bytes) -> list[EdwardsPair]:
-    """Return the eight points of a window by its bits: 1 to 4 times its weight, then negated."""
-    multiples = window_multiples(window, generators)
-    return [*multiples, *map(edwards_group(JUBJUB).negate, multiples)]
