@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quod.curve.affine_law import AffineGroup
-from quod.curve.coordinates import Coordinates, fq2_of, fq_of
+from quod.curve.coordinates import Coordinates, FqCoordinates, fq2_of, fq_of
 from quod.curve.named import CURVES
 from quod.curve.named.bls12_377 import BLS12_377
 from quod.curve.named.bls12_381 import BLS12_381
@@ -78,6 +78,16 @@ def test_square_roots_of_the_base_field(curve: PairingCurve) -> None:
         root = field.square_root((value, 0))
         assert root is not None
         assert field.square(root) == (value, 0)
+
+
+@pytest.mark.parametrize("p", [3, 5, 13, 17, 97, 257, 769, 65537, 2013265921, 2**64 - 2**32 + 1])
+def test_square_roots_modulo_small_primes(p: int) -> None:
+    """Powers of two from 2 to 2**32 in p - 1: digits of roots of unity in all numbers and sizes."""
+    field = FqCoordinates(p)
+    for value in (*range(min(p, 300)), *range(max(0, p - 300), p)):
+        root = field.square_root(value)
+        assert (root is not None) == field.is_square(value)
+        assert root is None or root * root % p == value
 
 
 def test_order_of_elements() -> None:

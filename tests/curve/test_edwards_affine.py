@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 
@@ -15,6 +16,9 @@ from quod.curve import (
     encode_edwards,
 )
 from quod.curve.edwards.weierstrass_model import model_of
+from quod.curve.encoding.decompression import decompressed_edwards
+from quod.curve.named.jubjub import JUBJUB
+from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 
 SIGNS = ("zcash", "circomlib")
@@ -123,3 +127,39 @@ def test_hostile_points() -> None:
         decode_edwards(curve, bytes(32), sign="other")
     with pytest.raises(InputError, match="a point is encoded in bytes"):
         decode_edwards(curve, "00" * 32)  # type: ignore[arg-type]
+
+
+def test_decompression_of_many_points(device: AnyDevice) -> None:
+    """Both signs, all points of small order, and every kind of malformed encoding."""
+    curve, group = JUBJUB, edwards_group(JUBJUB)
+    q = curve.fq.value
+    points = [group.multiply(i, curve.generator) for i in (1, -1, 5, -5)]
+    encodings = [encode_edwards(curve, point) for point in (*points, (0, 1), (0, q - 1))]
+    sign = 1 << 255
+    encodings += [
+        number.to_bytes(32, "little")
+        for number in (0, 2, 4, 6, sign, 1 | sign, q - 1 | sign, q, q | sign, 2 * sign - 1)
+    ]
+    encodings += [b"", bytes(31), bytes(33)]
+    decoded = decompressed_edwards(device, curve, encodings)
+    assert decoded[: len(points)] == points
+    errors = 0
+    for data, result in zip(encodings, decoded, strict=True):
+        if isinstance(result, InputError):
+            errors += 1
+            with pytest.raises(InputError, match=re.escape(str(result))):
+                decode_edwards(curve, data, check_subgroup=False)
+        else:
+            assert result == decode_edwards(curve, data, check_subgroup=False)
+    assert errors == 11
+    assert decompressed_edwards(device, curve, []) == []
+
+
+def test_small_order() -> None:
+    for curve in EDWARDS.values():
+        group = edwards_group(curve)
+        assert group.has_small_order((0, 1))
+        assert group.has_small_order((0, curve.fq.value - 1))
+        assert not group.has_small_order(curve.generator)
+        mixed = group.add(curve.generator, (0, curve.fq.value - 1))
+        assert not group.has_small_order(mixed)

@@ -14,6 +14,8 @@ from quod.curve.parameters import Fq2Element, PairingCurve
 
 C = TypeVar("C")
 
+_DIGIT_BITS = 8
+
 
 class Coordinates(ABC, Generic[C]):
     """The field of a curve's coordinates, Fq or Fq2; elements are canonical, below p."""
@@ -109,36 +111,31 @@ class FqCoordinates(Coordinates[int]):
         return pow(a, (self.p - 1) // 2, self.p) <= 1
 
     @cached_property
-    def _tonelli_shanks(self) -> tuple[int, int, int]:
-        """(s, m, z): p - 1 = 2**s * m with m odd, z of order 2**s."""
-        s = ((self.p - 1) & (1 - self.p)).bit_length() - 1
-        m = (self.p - 1) >> s
+    def _two_part(self) -> _TwoPart:
         non_residue = 2
         while self.is_square(non_residue):
             non_residue += 1
-        return s, m, pow(non_residue, m, self.p)
+        return _TwoPart(self.p, non_residue)
 
     def square_root(self, a: int) -> int | None:
         p = self.p
         if p % 4 == 3:
             root = pow(a, (p + 1) // 4, p)
             return root if root * root % p == a else None
-        if not self.is_square(a):
-            return None
-        s, m, z = self._tonelli_shanks
-        power = pow(a, (m - 1) // 2, p)
+        return self.root_of_power(a, pow(a, (self._two_part.odd - 1) // 2, p))
+
+    def root_of_power(self, a: int, power: int) -> int | None:
+        """Return a square root of a, or None, where p is 1 modulo 4.
+
+        power: a**((m - 1)/2), where m is the odd part of p - 1.
+        """
+        if a == 0:
+            return 0
+        p, two_part = self.p, self._two_part
         root = a * power % p
-        error = root * power % p  # root^2 = a * error, and error has order below 2^s
-        while error > 1:
-            order_log, square = 0, error
-            while square != 1:
-                square, order_log = square * square % p, order_log + 1
-            correction = pow(z, 1 << (s - order_log - 1), p)
-            root = root * correction % p
-            z = correction * correction % p
-            error = error * z % p
-            s = order_log
-        return root
+        # root**2 = a * error, and a is a square if error is an even power of the root of unity.
+        log = two_part.log(root * power % p)
+        return None if log % 2 else root * two_part.inverse_power(log // 2) % p
 
     def is_larger(self, a: int) -> bool:
         return 2 * a > self.p
@@ -152,6 +149,52 @@ class FqCoordinates(Coordinates[int]):
     def from_coefficients(self, coefficients: tuple[int, ...]) -> int:
         (a,) = coefficients
         return a
+
+
+class _TwoPart:
+    """The elements whose order divides 2**s, where p - 1 = 2**s * odd; z is one of order 2**s.
+
+    Logarithms are found in digits of 8 bits (Sarkar, "Computing square roots faster than the
+    Tonelli-Shanks/Bernstein algorithm", 2020).
+    """
+
+    def __init__(self, p: int, non_residue: int) -> None:
+        self._p = p
+        self._bits = ((p - 1) & (1 - p)).bit_length() - 1
+        self.odd = (p - 1) >> self._bits
+        self._width = min(_DIGIT_BITS, self._bits)
+        z = pow(non_residue, self.odd, p)
+        inverse, base = pow(z, -1, p), pow(z, 1 << self._bits - self._width, p)
+        self._digits = {power: digit for digit, power in enumerate(self._powers(base))}
+        self._inverse_powers = [
+            self._powers(pow(inverse, 1 << shift, p)) for shift in range(0, self._bits, self._width)
+        ]
+
+    def _powers(self, base: int) -> list[int]:
+        powers = [1]
+        for _ in range((1 << self._width) - 1):
+            powers.append(powers[-1] * base % self._p)
+        return powers
+
+    def log(self, element: int) -> int:
+        """Return the exponent of an element as a power of z."""
+        p, width, log = self._p, self._width, 0
+        for index, powers in enumerate(self._inverse_powers):
+            shift = index * width
+            # The last digit may have fewer bits, and is then in the high bits of this one.
+            excess = max(0, shift + width - self._bits)
+            digit_power = pow(element, 1 << max(0, self._bits - shift - width), p)
+            digit = self._digits[digit_power] >> excess
+            log |= digit << shift
+            element = element * powers[digit] % p
+        return log
+
+    def inverse_power(self, exponent: int) -> int:
+        """Return z**-exponent, for an exponent below 2**s."""
+        product, mask = 1, (1 << self._width) - 1
+        for index, powers in enumerate(self._inverse_powers):
+            product = product * powers[exponent >> index * self._width & mask] % self._p
+        return product
 
 
 class Fq2Coordinates(Coordinates[Fq2Element]):

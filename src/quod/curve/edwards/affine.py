@@ -85,7 +85,15 @@ class EdwardsGroup:
 
     def has_small_order(self, point: EdwardsPair) -> bool:
         """Return whether the order of a point divides the cofactor."""
-        return self.multiply(self.curve.cofactor, point) == (0, 1)
+        # Without an inversion, and without the table of `multiply`.
+        base, q = self._extended(point), self.curve.fq.value
+        result = _NEUTRAL
+        for bit in bin(self.curve.cofactor)[2:]:
+            result = self._doubled(result)
+            if bit == "1":
+                result = self._sum(result, base)
+        x, y, z, _ = result
+        return (x % q, (y - z) % q) == (0, 0)
 
     def in_subgroup(self, point: EdwardsPair) -> bool:
         """Test whether a point of the curve is in the subgroup of prime order, or neutral."""

@@ -7,6 +7,8 @@ bytes that its encoder writes. It rejects y >= q, a y that no point has, and a s
 
 from __future__ import annotations
 
+from functools import cache
+
 from quod.curve.coordinates import FqCoordinates
 from quod.curve.edwards.affine import EdwardsPair, edwards_group, edwards_pair
 from quod.curve.edwards.curve import EdwardsCurve
@@ -67,7 +69,13 @@ def _root(curve: EdwardsCurve, y: int) -> int | None:
     """
     q = curve.fq.value
     square = (1 - y * y) * pow(curve.a - curve.d * y * y, -1, q) % q
-    return FqCoordinates(q).square_root(square)
+    return _field(q).square_root(square)
+
+
+@cache
+def _field(q: int) -> FqCoordinates:
+    """Return the field, which keeps its tables for square roots."""
+    return FqCoordinates(q)
 
 
 def _is_negative(curve: EdwardsCurve, x: int, sign: str) -> bool:
