@@ -210,7 +210,7 @@ def test_an_output_of_sapling_loads_neither_its_circuit_nor_typer(
     note = tmp_path / "note.json"
     note.write_text(json.dumps(NOTE))
     parameters = str(shared_fixtures / "zcash" / "sapling-output.params")
-    command = ["sapling", "prove-output", parameters, str(note), str(tmp_path / "o.json"), "-q"]
+    command = ["zcash", "prove-output", parameters, str(note), str(tmp_path / "o.json"), "-q"]
     run = f"from quod.cli import entry\nassert entry.run({command}) == 0"
     # The first run traces the circuit.
     loaded_by(run)

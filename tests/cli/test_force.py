@@ -22,7 +22,9 @@ COMMANDS = {
     "zkey beacon": ["in", "out", "0102", "10"],
     "zkey import bellman": ["in", "second", "out"],
     "zkey export bellman": ["in", "out"],
-    "sapling prove-output": ["in", "second", "proof", "--secrets", "out"],
+    "zcash prove-output": ["in", "second", "proof", "--secrets", "out"],
+    "zcash prove-spend": ["in", "second", "proof", "--secrets", "out"],
+    "zcash prove-convert": ["in", "second", "proof", "--secrets", "out"],
 }
 
 

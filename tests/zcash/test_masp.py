@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
 import pytest
 
 from quod import zcash as sapling
-from quod.cli import entry
 from quod.curve import EDWARDS, edwards_group
 from quod.errors import InputError
 from quod.field.array import words_to_integers
 from quod.r1cs.reference import find_group_hash
 from quod.testing import assert_fails
-from quod.zcash.files import read_note
 from quod.zcash.masp import (
     asset_generator,
     asset_identifier,
@@ -23,7 +18,7 @@ from quod.zcash.masp import (
 )
 from quod.zcash.output import output_inputs
 from quod.zcash.protocol import MASP
-from tests.zcash.test_output import ADDRESS, NOTE
+from tests.zcash.test_output import ADDRESS
 
 MASP_HASH = "93e445d7858e98c7138558df341f020aedfe75893535025587d64731e244276a"
 """Circuit hash of masp_proofs' `test_output_circuit_with_bls12_381`."""
@@ -80,41 +75,3 @@ def test_public_values_match_the_asset(note: sapling.Note) -> None:
         masp_output_inputs(plain, 9, 5)
     with pytest.raises(InputError, match="use masp_output_inputs"):
         output_inputs(note, 9, 5)
-
-
-@pytest.mark.thorough
-def test_its_files_make_a_key_and_a_proof(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    key = sapling.ExpandedSpendingKey.from_spending_key(bytes(32), MASP).viewing_key
-    masp_note = NOTE | {"address": key.address(DIVERSIFIER).to_bytes().hex()}
-    Path("note.json").write_text(json.dumps(masp_note))
-    files = ["--note", "note.json", "--witness", "m.wtns"]
-    write = ["sapling", "circuit", "masp-output", "m.r1cs", *files, "-q"]
-    assert entry.run([*write, "--asset", "default"]) == 0
-    assert entry.run(["wtns", "check", "m.r1cs", "m.wtns"]) == 0
-    seed = ["--seed", "1", "--insecure-test-key", "-q"]
-    assert entry.run(["groth16", "test-key", "m.r1cs", "m.zkey", *seed]) == 0
-    outputs = ["proof.json", "public.json"]
-    assert entry.run(["groth16", "prove", "m.zkey", "m.wtns", *outputs, "-q"]) == 0
-    # The statement is that of the note.
-    note, esk, _ = read_note("note.json", asset_identifier(b"default"))
-    u, v = note.ephemeral_key(esk or 0)
-    assert json.loads(Path("public.json").read_text())[2:4] == [str(u), str(v)]
-    # Words that do not go together, and a note that leaves rcv to the system.
-    for wrong in (
-        write,
-        [*write[:2], "sapling-mint", "m.r1cs"],
-        [*write[:2], "sapling-spend", "m.r1cs", *files],
-        [*write[:2], "sapling-output", "m.r1cs", "--note", "note.json"],
-        [*write[:2], "sapling-output", "m.r1cs", *files, "--asset", "default"],
-        [*write[:3], "note.json", *files, "--asset", "default"],
-    ):
-        assert entry.run(wrong) == 2, wrong
-    capsys.readouterr()
-    Path("note.json").write_text(
-        json.dumps({name: masp_note[name] for name in NOTE if name != "rcv"})
-    )
-    assert entry.run([*write, "--asset", "default"]) == 3
-    assert "lacks rcv" in capsys.readouterr().err

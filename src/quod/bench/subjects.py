@@ -10,6 +10,7 @@ from typing import Annotated
 from quod.bench.measure.settings import ChainCurve, Constraints, Settings, StagedSettings, Threads
 from quod.bench.proofs.ceremony import ceremony
 from quod.bench.proofs.filecoin import filecoin
+from quod.bench.proofs.zcash import zcash
 from quod.bench.service.subjects import queue, serve, serve_pipeline, submit
 from quod.bench.tensors.subjects import TENSOR_SUBJECTS
 from quod.cli.parameters import Argument, Option, WrongUsage
@@ -198,8 +199,8 @@ def gkr(
     if study:
         from quod.bench.proofs.gkr_study import study_cases
 
-        cases_of_study = study_cases(settings.device, field_of(field))
-        settings.measure("gkr", cases_of_study, warm_up=_STUDY_WARM_UP_SECONDS)
+        bench_cases = study_cases(settings.device, field_of(field))
+        settings.measure("gkr", bench_cases, warm_up=_STUDY_WARM_UP_SECONDS)
         return
     if circuit not in CIRCUITS:
         raise WrongUsage(f"there is no circuit {circuit!r}; choose one of {', '.join(CIRCUITS)}")
@@ -228,7 +229,7 @@ def groth16(
         str | None,
         Option(
             metavar="NAME",
-            help="A circuit in Python, such as sapling-spend; see `quod sapling circuit`.",
+            help="A circuit in Python, such as sapling-spend; see `quod zcash circuit`.",
         ),
     ] = None,
 ) -> None:
@@ -254,18 +255,16 @@ def groth16(
 def _measure_circuit(
     settings: StagedSettings, name: str, parameters: Path | None, has_more: bool
 ) -> None:
-    from quod.bench.proofs.circuits import CIRCUITS, circuit_cases, process_cases
+    from quod.bench.proofs.circuits import circuit_cases, process_cases
+    from quod.bench.proofs.zcash import CIRCUITS
 
     if name not in CIRCUITS or has_more or (parameters is not None and name != CIRCUITS[0]):
         raise WrongUsage(
             f"--circuit must be one of {', '.join(CIRCUITS)}, without a witness or a chain; only "
             f"{CIRCUITS[0]} takes a key, the parameters of the ceremony"
         )
-    device = settings.device
-    settings.measure(
-        "groth16",
-        circuit_cases(device, name) if parameters is None else process_cases(device, parameters),
-    )
+    device, cases = settings.device, circuit_cases(settings.device, name)
+    settings.measure("groth16", cases if parameters is None else process_cases(device, parameters))
 
 
 def process(
@@ -435,6 +434,6 @@ def _key_or_chain(
 
 SUBJECTS: tuple[Callable[..., None], ...] = (
     field, msm, ntt, sumcheck, commitment, lookup, gkr, groth16, verify, process,
-    filecoin, queue, submit, witness, setup, solidity, ceremony, serve_pipeline, serve,
+    filecoin, zcash, queue, submit, witness, setup, solidity, ceremony, serve_pipeline, serve,
     quant, *TENSOR_SUBJECTS,
 )  # fmt: skip

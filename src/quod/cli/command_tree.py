@@ -12,9 +12,9 @@ from quod.cli import (
     keys,
     r1cs,
     resident,
-    sapling,
     serve,
     wtns,
+    zcash,
 )
 from quod.cli.ceremony import powersoftau, solidity, zkey
 from quod.cli.filecoin import files as filecoin
@@ -107,12 +107,14 @@ COMMANDS = Group(
                 "inspect": inspect.inspect,
             },
         ),
-        "sapling": Group(
-            "Output proofs of Zcash's Sapling.",
+        "zcash": Group(
+            "Proofs of Zcash's Sapling and of MASP: Spends, Outputs and Converts.",
             {
-                "prove-output": sapling.prove_output,
-                "verify-output": sapling.verify_output,
-                "circuit": sapling.write_circuit,
+                "prove-spend": zcash.prove_spend,
+                "prove-output": zcash.prove_output,
+                "prove-convert": zcash.prove_convert,
+                "verify": zcash.verify,
+                "circuit": zcash.write_circuit,
             },
         ),
         "filecoin": Group(

@@ -29,8 +29,10 @@ EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
 _QUICK = {
     ("groth16", "prove"): "quod.cli.groth16.commands",
     ("groth16", "verify"): "quod.cli.groth16.commands",
-    ("sapling", "prove-output"): "quod.cli.sapling",
-    ("sapling", "verify-output"): "quod.cli.sapling",
+    ("zcash", "prove-spend"): "quod.cli.zcash",
+    ("zcash", "prove-output"): "quod.cli.zcash",
+    ("zcash", "prove-convert"): "quod.cli.zcash",
+    ("zcash", "verify"): "quod.cli.zcash",
 }
 
 

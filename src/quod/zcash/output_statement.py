@@ -6,6 +6,9 @@ are not of small order, and cmu is canonical.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 from quod.curve.edwards.affine import EdwardsPair
 from quod.curve.named.jubjub import JUBJUB
 from quod.frozen import frozen
@@ -25,6 +28,10 @@ class OutputStatement:
     not below the modulus.
     """
 
+    what: ClassVar[str] = "an Output"
+    fields: ClassVar[tuple[str, ...]] = ("cv", "epk", "cmu")
+    public_inputs: ClassVar[int] = 5
+
     cv: EdwardsPair
     epk: EdwardsPair
     cmu: int
@@ -38,6 +45,12 @@ class OutputStatement:
     def from_bytes(cls, cv: bytes, epk: bytes, cmu: bytes) -> OutputStatement:
         """Decode three fields of 32 bytes; raise InputError, with its name, for an invalid one."""
         return cls(decode_point("cv", cv), decode_point("epk", epk), decode_number("cmu", cmu))
+
+    @classmethod
+    def from_public(cls, public: Sequence[int]) -> OutputStatement:
+        """Return the statement with these public inputs; raise InputError as the constructor."""
+        cv_u, cv_v, epk_u, epk_v, cmu = public
+        return cls((cv_u, cv_v), (epk_u, epk_v), cmu)
 
     @property
     def public(self) -> list[int]:

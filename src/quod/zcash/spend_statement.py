@@ -6,6 +6,9 @@ are not of small order, and the anchor is canonical. The nullifier is any 32 byt
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import ClassVar
+
 from quod.curve.edwards.affine import EdwardsPair
 from quod.curve.named.jubjub import JUBJUB
 from quod.frozen import frozen
@@ -29,6 +32,10 @@ class SpendStatement:
     anchor not below the modulus.
     """
 
+    what: ClassVar[str] = "a Spend"
+    fields: ClassVar[tuple[str, ...]] = ("cv", "anchor", "nullifier", "rk")
+    public_inputs: ClassVar[int] = 7
+
     cv: EdwardsPair
     anchor: int
     nullifier: bytes
@@ -47,6 +54,13 @@ class SpendStatement:
             decode_point("cv", cv), decode_number("the anchor", anchor), nullifier,
             decode_point("rk", rk),
         )  # fmt: skip
+
+    @classmethod
+    def from_public(cls, public: Sequence[int]) -> SpendStatement:
+        """Return the statement with these public inputs; raise InputError as the constructor."""
+        rk_u, rk_v, cv_u, cv_v, anchor, low, high = public
+        nullifier = (high << _PACKED_BITS | low).to_bytes(32, "little")
+        return cls((cv_u, cv_v), anchor, nullifier, (rk_u, rk_v))
 
     @property
     def public(self) -> list[int]:
@@ -69,6 +83,10 @@ class ConvertStatement:
     Raises InputError as `SpendStatement`.
     """
 
+    what: ClassVar[str] = "a Convert"
+    fields: ClassVar[tuple[str, ...]] = ("cv", "anchor")
+    public_inputs: ClassVar[int] = 3
+
     cv: EdwardsPair
     anchor: int
 
@@ -80,6 +98,12 @@ class ConvertStatement:
     def from_bytes(cls, cv: bytes, anchor: bytes) -> ConvertStatement:
         """Decode two fields of 32 bytes; raise InputError, with its name, for an invalid one."""
         return cls(decode_point("cv", cv), decode_number("the anchor", anchor))
+
+    @classmethod
+    def from_public(cls, public: Sequence[int]) -> ConvertStatement:
+        """Return the statement with these public inputs; raise InputError as the constructor."""
+        u, v, anchor = public
+        return cls((u, v), anchor)
 
     @property
     def public(self) -> list[int]:

@@ -8,6 +8,11 @@ from quod.curve.named.jubjub import JUBJUB
 from quod.errors import InputError
 from quod.validation import exact_bytes
 
+FIELD_BYTES = 32
+POINT_FIELDS = frozenset({"cv", "rk", "epk"})
+NUMBER_FIELDS = frozenset({"anchor", "cmu"})
+"""The names of fields that encode points, and of those that encode numbers."""
+
 
 def statement_point(name: str, coordinates: object) -> EdwardsPair:
     """Return a point; raise InputError, with the field's name, if it is off the curve or small.

@@ -11,27 +11,21 @@ from typing import TYPE_CHECKING
 
 from quod.bench.measure.harness import Case, Parameter
 from quod.bench.proofs.process import OPTIMISED, QUOD, run_python
+from quod.bench.proofs.zcash import CIRCUITS, info_of
 from quod.kernel.machine import Capability
 
 if TYPE_CHECKING:
     from quod.groth16 import ProvingKey
     from quod.r1cs import Circuit
     from quod.r1cs.inputs import Inputs
-    from quod.zcash.keys import ProofGenerationKey
-    from quod.zcash.note import Note
-    from quod.zcash.tree import MerklePath
 
-CIRCUITS = ("sapling-output", "masp-output", "sapling-spend", "masp-spend", "masp-convert")
 _KEY_SEED = 1
 _HOST_BATCH, _DEVICE_BATCH = 256, 1024
 """The number of witnesses in a batch on the CPU, and on a device with memory of its own."""
 
-# An address of zcash-test-vectors, and a diversifier with a point in both protocols.
+# Of zcash-test-vectors.
 _ADDRESS = "aef180f6e34e354b888f81a6b13ea336ddb7a67bb09a0e68e9d3cfb39210831ea3a296ba09a922060fd38b"
-_DIVERSIFIER = bytes.fromhex("f19d9b797e39f337445839")
-
 _SEED = bytes(range(32))
-_RCV = 1 << 200
 
 
 def circuit_cases(device: str, name: str) -> Iterator[Case]:
@@ -94,7 +88,7 @@ def circuit_cases(device: str, name: str) -> Iterator[Case]:
 
 
 def process_cases(device: str, parameters: Path) -> Iterator[Case]:
-    """Yield a case that times `quod sapling prove-output` as a process.
+    """Yield a case that times `quod zcash prove-output` as a process.
 
     The command reads a note and writes its Output description with a proof.
     parameters: the file of the ceremony's parameters.
@@ -107,7 +101,7 @@ def process_cases(device: str, parameters: Path) -> Iterator[Case]:
         # rcv is 1, as little-endian bytes.
         scalars = {"rseed": _SEED.hex(), "rcv": f"{1 << 248:064x}"}
         note.write_text(json.dumps({"address": _ADDRESS, "value": 5000, **scalars}))
-        prove = [*QUOD, "sapling", "prove-output", str(parameters), str(note), str(output)]
+        prove = [*QUOD, "zcash", "prove-output", str(parameters), str(note), str(output)]
         yield Case(
             {
                 "what": "note to Output, whole process", "circuit": CIRCUITS[0],
@@ -124,59 +118,5 @@ def _from_inputs(circuit: Circuit, key: ProvingKey, inputs: Inputs) -> None:
 
 def _circuit_and_inputs(name: str) -> tuple[Circuit, Inputs]:
     """Return a circuit and the inputs for a note that no chain has, or for a conversion."""
-    from quod.zcash.named_circuits import CIRCUITS as BUILTIN
-
-    if name == "masp-convert":
-        inputs = _conversion_inputs()
-    else:
-        inputs = (_spend_inputs if name.endswith("-spend") else _output_inputs)(
-            is_masp=name.startswith("masp-")
-        )
-    return BUILTIN[name](), inputs
-
-
-def _output_inputs(*, is_masp: bool) -> Inputs:
-    from quod.zcash.masp import masp_output_inputs
-    from quod.zcash.note import ephemeral_secret
-    from quod.zcash.output import output_inputs
-
-    note = _key_and_note(is_masp=is_masp)[1]
-    esk = ephemeral_secret(_SEED, note.protocol)
-    return (masp_output_inputs if is_masp else output_inputs)(note, esk, _RCV)
-
-
-def _spend_inputs(*, is_masp: bool) -> Inputs:
-    from quod.zcash.spend import spend_inputs
-
-    key, note = _key_and_note(is_masp=is_masp)
-    path = _path()
-    return spend_inputs(key, note, path, 7, _RCV, path.root(note.cmu, note.protocol))
-
-
-def _conversion_inputs() -> Inputs:
-    from quod.zcash.assets import asset_identifier
-    from quod.zcash.conversion import AllowedConversion, convert_inputs
-    from quod.zcash.protocol import MASP
-
-    conversion = AllowedConversion({asset_identifier(b"a"): -1, asset_identifier(b"b"): 1})
-    path = _path()
-    return convert_inputs(conversion, 5000, path, _RCV, path.root(conversion.leaf, MASP))
-
-
-def _key_and_note(*, is_masp: bool) -> tuple[ProofGenerationKey, Note]:
-    from quod.zcash.assets import asset_identifier
-    from quod.zcash.keys import ExpandedSpendingKey
-    from quod.zcash.note import Note
-    from quod.zcash.protocol import MASP, SAPLING
-
-    key = ExpandedSpendingKey.from_spending_key(_SEED, MASP if is_masp else SAPLING)
-    address = key.viewing_key.address(_DIVERSIFIER)
-    asset = asset_identifier(b"default") if is_masp else None
-    return key.proof_generation_key, Note.from_seed(address, 5000, _SEED, asset)
-
-
-def _path() -> MerklePath:
-    """Return a path with a position of many bits."""
-    from quod.zcash.tree import MerklePath
-
-    return MerklePath(range(1000, 1032), 0x5A5A5A5A)
+    info = info_of(name)
+    return info.kind.circuit(), info.inputs

@@ -102,7 +102,17 @@ def read_verifying_key(
     Raises `InputError` as `quod.formats.bellman.BellmanVerifyingKey.open` and `VerifyingKey` do,
     and `InsecureKeyError`.
     """
-    encoded_key = BellmanVerifyingKey.open(path)
+    return _verifying_key(BellmanVerifyingKey.open(path), device, allow_insecure)
+
+
+def parse_verifying_key(data: bytes, name: str, *, device: DeviceChoice = "cpu") -> VerifyingKey:
+    """Read bytes as `read_verifying_key` reads a file; `name` stands for the path in errors."""
+    return _verifying_key(BellmanVerifyingKey.parse(memoryview(data), name), device, False)
+
+
+def _verifying_key(
+    encoded_key: BellmanVerifyingKey, device: DeviceChoice, allow_insecure: bool
+) -> VerifyingKey:
     alpha, beta, gamma, delta = _single_points(encoded_key)
     return VerifyingKey(
         BLS12_381.name,

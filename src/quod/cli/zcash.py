@@ -1,0 +1,305 @@
+"""quod zcash: proofs of Sapling's and MASP's Spends, Outputs and Converts.
+
+The fast path `quod.cli.quick` calls these functions without typer.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from contextlib import nullcontext
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+from quod.cli.display.terminal import note as say
+from quod.cli.display.terminal import show_timings, show_valid, warn
+from quod.cli.one_shot import quick_kernels
+from quod.cli.outputs import check_outputs
+from quod.cli.parameters import (
+    Argument,
+    Device,
+    Force,
+    InsecureTestKey,
+    Option,
+    Quiet,
+    Timings,
+    WrongUsage,
+)
+from quod.wording import alternatives, counted
+
+if TYPE_CHECKING:
+    from quod.formats.output import Content
+    from quod.zcash.proofs.files import InfoFile
+    from quod.zcash.proofs.kinds import Statement
+    from quod.zcash.proofs.verification import VerifyingKeys
+
+    InfoReader = Callable[[Path], InfoFile]
+
+Parameters = Annotated[
+    Path, Argument("PARAMS", "The ceremony's parameters, such as sapling-spend.params.")
+]
+Output = Annotated[Path, Argument("OUTPUT", "File for the description (JSON).")]
+Secrets = Annotated[
+    Path | None,
+    Option(metavar="FILE", help="New file for generated secrets that the input lacks (JSON)."),
+]
+
+# The maximum number of invalid descriptions that an error names.
+_MAX_NAMED = 20
+
+
+def prove_spend(
+    parameters: Parameters,
+    spend: Annotated[Path, Argument("SPEND", "ak, nsk, note, position, path (JSON).")],
+    output: Output,
+    secrets: Secrets = None,
+    device: Device = "cpu",
+    insecure_test_key: InsecureTestKey = False,
+    timings: Timings = False,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Prove the Spend of a note; write cv, anchor, nullifier, rk and proof.
+
+    The command draws alpha and rcv unless SPEND contains them. Signatures need them, so --secrets
+    must name a file for them. Signing, for which ask is needed, is a separate step.
+    """
+    _prove(
+        "read_spend_info", parameters, spend, output, secrets, device,
+        allow_insecure=insecure_test_key, timings=timings, force=force, quiet=quiet,
+    )  # fmt: skip
+
+
+def prove_output(
+    parameters: Parameters,
+    note: Annotated[Path, Argument("NOTE", "Address, value, rseed (JSON).")],
+    output: Output,
+    secrets: Secrets = None,
+    device: Device = "cpu",
+    insecure_test_key: InsecureTestKey = False,
+    timings: Timings = False,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Prove the Output of a note; write cv, epk, cmu and proof.
+
+    The command draws rcv, and esk for a note without rseed, unless NOTE contains them. The
+    recipient and the binding signature need them, so --secrets must name a file for them.
+    """
+    _prove(
+        "read_output_info", parameters, note, output, secrets, device,
+        allow_insecure=insecure_test_key, timings=timings, force=force, quiet=quiet,
+    )  # fmt: skip
+
+
+def prove_convert(
+    parameters: Parameters,
+    convert: Annotated[Path, Argument("CONVERT", "Weights, value, position, path (JSON).")],
+    output: Output,
+    secrets: Secrets = None,
+    device: Device = "cpu",
+    insecure_test_key: InsecureTestKey = False,
+    timings: Timings = False,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Prove a Convert of MASP; write cv, anchor and proof.
+
+    The command draws rcv unless CONVERT contains it. The binding signature needs it, so --secrets
+    must name a file for it.
+    """
+    _prove(
+        "read_convert_info", parameters, convert, output, secrets, device,
+        allow_insecure=insecure_test_key, timings=timings, force=force, quiet=quiet,
+    )  # fmt: skip
+
+
+def _prove(
+    reader: str, parameters: Path, source: Path, output: Path, secrets: Path | None, device: str, *,
+    allow_insecure: bool, timings: bool, force: bool, quiet: bool,
+) -> None:  # fmt: skip
+    """Read private information with a function of `quod.zcash.proofs.files`, and prove it."""
+    secret_files = [] if secrets is None else [secrets]
+    exclusive = [] if force else secret_files
+    check_outputs([output, *secret_files], [parameters, source], exclusive=exclusive)
+    from quod.device.runtime.timeline import Timeline
+    from quod.errors import InputError
+    from quod.formats import write_all_atomically
+    from quod.zcash.proofs import files
+    from quod.zcash.proofs.prover import Prover
+
+    begin, timeline = perf_counter(), Timeline()
+    with timeline.stage("read"):
+        file: InfoFile = getattr(files, reader)(source)
+    if secrets is None and file.drawn:
+        names = " and ".join(file.drawn)
+        raise InputError(
+            f"has no {names}, which the command would generate; name a file for them with "
+            "--secrets",
+            path=str(source),
+        )
+    with quick_kernels(parameters):
+        with timeline.stage("open parameters"):
+            prover = Prover(
+                file.info.kind, parameters, device, timeline, allow_insecure=allow_insecure
+            )
+        with prover:
+            if prover.key.insecure:
+                warn(f"{parameters} is a test key: anyone can forge proofs for it")
+            with timeline.stage("prove"):
+                description = prover.prove(file.info, timeline=timeline)
+    contents: dict[str | os.PathLike[str], Content] = {
+        output: files.description_to_json(description).encode()
+    }
+    if secrets is not None:
+        contents[secrets] = files.secrets_to_json(file.secrets).encode()
+    write_all_atomically(contents, private=secret_files, exclusive=exclusive)
+    if timings:
+        show_timings(timeline)
+    say(f"Proved in {perf_counter() - begin:.2f} s on {device} (checked): {output}", quiet=quiet)
+
+
+def verify(
+    descriptions: Annotated[Path, Argument("DESCRIPTIONS", "One description or several (JSON).")],
+    spend: Annotated[
+        Path | None, Option("--spend", metavar="PARAMS", help="Parameters of Spends.")
+    ] = None,
+    output: Annotated[
+        Path | None, Option("--output", metavar="PARAMS", help="Parameters of Outputs.")
+    ] = None,
+    convert: Annotated[
+        Path | None, Option("--convert", metavar="PARAMS", help="Parameters of Converts.")
+    ] = None,
+    masp: Annotated[
+        bool, Option("--masp", help="The parameters are those of MASP, not of Sapling.")
+    ] = False,
+    device: Device = "cpu",
+    insecure_test_key: InsecureTestKey = False,
+    quiet: Quiet = False,
+) -> None:
+    """Verify Spends, Outputs and Converts as one batch. The exit code is 6 if one is not valid.
+
+    Encodings must be canonical and points not of small order. Signatures are not verified.
+    """
+    from quod.errors import InputError, VerificationError
+    from quod.zcash.proofs.files import read_descriptions
+    from quod.zcash.proofs.verification import verify_descriptions
+
+    entries = read_descriptions(descriptions, device)
+    statements = {
+        type(entry.statement) for entry in entries.values() if not isinstance(entry, InputError)
+    }
+    if len(entries) == 1:
+        (entry,) = entries.values()
+        if isinstance(entry, InputError):
+            raise InputError(entry.message, path=str(descriptions), section=entry.section)
+    paths = {"spend": spend, "output": output, "convert": convert}
+    # Quickly compiled kernels are slow for a batch.
+    kernels = quick_kernels(descriptions) if len(entries) == 1 else nullcontext()
+    with kernels:
+        keys = _read_keys(paths, statements, masp, device, allow_insecure=insecure_test_key)
+        verdicts = verify_descriptions(keys, list(entries.values()))
+    invalid = []
+    for name, verdict in zip(entries, verdicts, strict=True):
+        if not verdict:
+            invalid.append(name)
+        if verdict.error is not None:
+            warn(f"{name} is malformed: {verdict.error}")
+    if invalid:
+        if len(entries) == 1:
+            raise VerificationError(f"{descriptions}: not valid for this key; do not accept it")
+        names = ", ".join(invalid[:_MAX_NAMED]) + (", ..." if len(invalid) > _MAX_NAMED else "")
+        raise VerificationError(
+            f"{descriptions}: {len(invalid)} of {len(entries)} descriptions are not valid "
+            f"({names}); do not accept them"
+        )
+    if len(entries) == 1:
+        show_valid(quiet=quiet)
+    else:
+        show_valid(quiet=quiet, what=f"all {len(entries)} proofs are valid")
+
+
+def _read_keys(
+    paths: dict[str, Path | None], statements: set[type[Statement]], is_masp: bool, device: str, *,
+    allow_insecure: bool,
+) -> VerifyingKeys:  # fmt: skip
+    """Read the keys of some statements; raise WrongUsage for a missing option.
+
+    Those of Sapling are by default its ceremony's, which need no file.
+    """
+    from quod.zcash.proofs.kinds import kind_of
+    from quod.zcash.proofs.parameters import read_verifying_key
+    from quod.zcash.proofs.sapling_keys import sapling_verifying_key
+    from quod.zcash.proofs.verification import VerifyingKeys
+    from quod.zcash.protocol import MASP, SAPLING
+    from quod.zcash.spend_statement import ConvertStatement, SpendStatement
+
+    protocol, keys = MASP if is_masp else SAPLING, {}
+    for statement in statements:
+        name = {SpendStatement: "spend", ConvertStatement: "convert"}.get(statement, "output")
+        path, kind = paths[name], kind_of(protocol, statement)
+        if kind is None:
+            raise WrongUsage("Sapling has no Converts; add --masp")
+        if path is not None:
+            keys[name] = read_verifying_key(kind, path, device, allow_insecure=allow_insecure)
+        elif is_masp:
+            raise WrongUsage(f"--{name} must name the parameters of {statement.what}")
+        else:
+            keys[name] = sapling_verifying_key(kind, device)
+    return VerifyingKeys(**keys)
+
+
+CIRCUITS = ("sapling-output", "masp-output", "sapling-spend", "masp-spend", "masp-convert")
+
+
+def write_circuit(
+    name: Annotated[str, Argument("NAME", f"{alternatives(CIRCUITS)}.")],
+    r1cs: Annotated[Path, Argument("R1CS", "File for the constraints.")],
+    inputs: Annotated[
+        Path | None,
+        Option("--inputs", metavar="FILE", help="Input of prove-spend, -output or -convert."),
+    ] = None,
+    witness: Annotated[
+        Path | None, Option("--witness", metavar="FILE", help="File for the witness.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write the constraints of a circuit and a witness in circom's formats.
+
+    With `quod groth16 test-key` they make a key. The witness holds the secrets of the inputs, which
+    must contain all of them.
+    """
+    if name not in CIRCUITS:
+        raise WrongUsage(f"unknown circuit {name!r}; use {alternatives(CIRCUITS)}")
+    if (inputs is None) != (witness is None):
+        raise WrongUsage("--inputs and --witness require each other; give both or neither")
+    check_outputs(
+        [r1cs, *([] if witness is None else [witness])], [] if inputs is None else [inputs]
+    )
+    from quod.zcash.proofs.kinds import KINDS
+
+    circuit = KINDS[name].circuit()
+    file = None if inputs is None else _info_of(name, inputs)
+    circuit_witness = None if file is None else circuit.witness(file.info.inputs)
+    circuit.write_r1cs(r1cs)
+    if witness is not None and circuit_witness is not None:
+        from quod.formats.wtns import write_wtns
+
+        write_wtns(witness, circuit.curve, circuit_witness.values)
+    constraints, wires = counted(circuit.constraints, "constraint"), counted(circuit.wires, "wire")
+    say(f"{constraints}, {wires}: {r1cs}", quiet=quiet)
+
+
+def _info_of(name: str, path: Path) -> InfoFile:
+    """Read the private information of a kind of proof, which must be complete."""
+    from quod.errors import InputError, MismatchError
+    from quod.zcash.proofs import files
+
+    reader: InfoReader = getattr(files, f"read_{name.partition('-')[2]}_info")
+    file = reader(path)
+    if file.info.kind.name != name:
+        raise MismatchError(f"is one of {file.info.kind.name}, not of {name}", path=str(path))
+    if file.drawn:
+        raise InputError(f"lacks {' and '.join(file.drawn)}; add them", path=str(path))
+    return file
