@@ -9,7 +9,7 @@ import pytest
 from quod import r1cs
 from quod.device.cpu.device import CpuDevice
 from quod.errors import DeviceError
-from quod.r1cs import executor
+from quod.r1cs.executor import plans
 from quod.r1cs.repetition import row_checks
 from tests.support.thorough import one_and_others
 
@@ -45,7 +45,7 @@ def test_skipped_launches_produce_no_witness(count: int, monkeypatch: pytest.Mon
     How many inputs a part has depends on the processor. The rows are checked in one more.
     """
     device = Idle()
-    for module in (executor, row_checks):
+    for module in (plans, row_checks):
         monkeypatch.setattr(module, "resolve_device", lambda name: device)
     circuit = r1cs.trace(function)
     circuit.prepare()
@@ -65,7 +65,7 @@ def test_skipped_launches_produce_no_witness(count: int, monkeypatch: pytest.Mon
 
 def test_skipped_launches_pass_no_check(monkeypatch: pytest.MonkeyPatch) -> None:
     device = Idle()
-    for module in (executor, row_checks):
+    for module in (plans, row_checks):
         monkeypatch.setattr(module, "resolve_device", lambda name: device)
     circuit = r1cs.trace(function)
     circuit.prepare()
@@ -76,3 +76,26 @@ def test_skipped_launches_pass_no_check(monkeypatch: pytest.MonkeyPatch) -> None
     device.launched = device.left_out = 0
     with pytest.raises(DeviceError, match="which constraints fail"):
         circuit.check(wrong)
+
+
+def test_skipped_launches_of_recorded_programs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A single witness without hints replays its launches in memory that has an earlier witness."""
+    device = Idle()
+    monkeypatch.setattr(plans, "resolve_device", lambda name: device)
+
+    def power(system: r1cs.ConstraintSystem) -> None:
+        system.output("y", 1 / system.private("x") ** 5)
+
+    circuit = r1cs.trace(power)
+    circuit.prepare()
+    circuit.witness({"x": 2}, check=False)
+    device.launched = 0
+    circuit.witness({"x": 3}, check=False)
+    launches = device.launched
+    assert launches == 2
+    for number in range(launches):
+        device.launched, device.left_out = 0, number
+        with pytest.raises(DeviceError, match="reported success without computing"):
+            circuit.witness({"x": 4}, check=False)
+    device.launched, device.left_out = 0, launches
+    assert circuit.witness({"x": 2}, check=False).values.any()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -130,3 +131,24 @@ def test_division_by_zero_matches_step_by_step_evaluation() -> None:
     with pytest.raises(r1cs.UnsatisfiedError, match=r": 0 \* 0 != 4$"):
         circuit.witness({"x": 3})
     assert np.array_equal(circuit.witness({"x": 4}).values, words[1])
+
+
+def test_witnesses_one_by_one_reuse_their_launches() -> None:
+    """Each result is a copy, after a division by 0 too, and threads have memory of their own."""
+
+    def function(system: r1cs.ConstraintSystem) -> None:
+        x = system.private("x")
+        quotient = (x + 1) / (x - 3)
+        for _ in range(20):
+            quotient = quotient * quotient + 1 / (quotient + 4)
+        system.output("y", quotient)
+
+    circuit = r1cs.trace(function)
+    circuit.prepare()
+    numbers = [5, 3, 4, 5, *range(10, 40)]
+    expected = [circuit.values({"x": x}) for x in numbers]
+    singles = [circuit.witness({"x": x}, check=False).values for x in numbers]
+    with ThreadPoolExecutor(4) as pool:
+        threaded = list(pool.map(lambda x: circuit.witness({"x": x}, check=False).values, numbers))
+    for values in (singles, threaded):
+        assert [words_to_integers(circuit.field, words) for words in values] == expected

@@ -15,7 +15,8 @@ from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.array import words_to_integers
-from quod.r1cs import ConstraintSystem, Signal, executor, witnesses
+from quod.r1cs import ConstraintSystem, Signal, witnesses
+from quod.r1cs.executor import plans
 from quod.r1cs.names import name_here
 from quod.r1cs.repetition import row_checks, schedule
 from quod.r1cs.witness_program import lowering
@@ -112,7 +113,7 @@ def test_devices_give_the_witness_of_the_steps(
     gpu_device: AnyDevice, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Several launches for a stage.
-    monkeypatch.setattr(executor, "_MAX_BYTES", 1 << 14)
+    monkeypatch.setattr(plans, "_MAX_BYTES", 1 << 14)
     circuit = random_circuit(seed)
     inputs = [random_inputs(circuit, number) for number in range(8)]
     computed = circuit.witnesses(inputs, check=False, device=gpu_device)

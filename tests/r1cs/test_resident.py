@@ -24,7 +24,7 @@ from quod.formats import Witness
 from quod.groth16 import ProvingKey, generate_key
 from quod.groth16.gpu import bases
 from quod.kernel.builder.composites import split
-from quod.r1cs import executor
+from quod.r1cs.executor import plans
 from quod.r1cs.resident_witness import ResidentWitness
 from tests.r1cs.test_circuit import MIXED_INPUTS, mixed
 from tests.r1cs.test_program import random_circuit
@@ -89,7 +89,7 @@ def test_registers_fit_in_the_memory_for_them(
 ) -> None:
     """A batch of witnesses takes as many replays as the memory for registers requires."""
     most = 1 << 13
-    monkeypatch.setattr(executor, "_MAX_BYTES", most)
+    monkeypatch.setattr(plans, "_MAX_BYTES", most)
     circuit = r1cs.trace(lambda system: system.output("y", 3 * system.private("x") + 1))
     launch, sizes = RecordingStream.launch, list[int]()
 

@@ -1,0 +1,3 @@
+"""Execution of compiled witness programs for batches of inputs."""
+
+from quod.r1cs.executor.runner import WitnessRunner as WitnessRunner
