@@ -7,20 +7,28 @@ import random
 from collections.abc import Callable
 from typing import cast
 
+import numpy as np
 import pytest
 
 from quod import r1cs
 from quod.device.emulated.device import EmulatedDevice
+from quod.device.protocol import AnyDevice
 from quod.field.array import words_to_integers
 from quod.field.moduli import BLS12_381_FR
 from quod.hash import neptune_hash as host_neptune_hash
-from quod.r1cs import ConstraintSystem, shortcuts, witnesses
+from quod.hash.sha2 import start_words
+from quod.kernel import U32, Builder, Pointer, kernel
+from quod.kernel.ir import types
+from quod.r1cs import ConstraintSystem, witnesses
+from quod.r1cs.gadgets.bellman.blake2s import blake2s_hash
 from quod.r1cs.gadgets.bellman.booleans import Boolean, negated
 from quod.r1cs.gadgets.bellman.sha import sha256
 from quod.r1cs.gadgets.bellman.words import Equalities, constant_word, word_signals
 from quod.r1cs.gadgets.neptune import neptune_hash
 from quod.r1cs.repetition import shortcuts as declared
 from quod.r1cs.repetition.shortcuts import bit_shortcut, with_shortcut
+from quod.r1cs.shortcuts import kernels as shortcut_kernels
+from quod.r1cs.shortcuts.blake2s import blake2s_compression
 from tests.support.thorough import one_and_others
 
 P = BLS12_381_FR.value
@@ -69,12 +77,56 @@ def test_witnesses_have_the_digests_of_hashlib() -> None:
         assert values == circuit.values({"message": message})
 
 
+def test_blake2s_circuits_have_the_digest_of_hashlib() -> None:
+    """Two blocks of a message with constants and negated bits; the first state is constant."""
+
+    def function(system: ConstraintSystem) -> None:
+        bits = system.private_bits("message", 600)
+        message = [1 - bit if index % 3 else bit for index, bit in enumerate(bits)]
+        digest = blake2s_hash(system, [*message, *[system.one] * 16], b"personal")
+        for index, bit in enumerate(digest):
+            system.output(f"digest[{index}]", bit)
+
+    circuit = r1cs.trace(function, "bls12_381")
+    names = [calls.name for calls in circuit.program.schedule.shortcuts]
+    assert names == ["blake2s_compression"] * 2
+    numbers = [random.Random(seed).getrandbits(600) for seed in range(2)]
+    negation = sum(1 << index for index in range(600) if index % 3)
+    computed = circuit.witnesses([{"message": number} for number in numbers])
+    for witness, number in zip(computed, numbers, strict=True):
+        values = words_to_integers(circuit.field, witness.values)
+        data = (number ^ negation | 0xFFFF << 600).to_bytes(77, "little")
+        digest = int.from_bytes(hashlib.blake2s(data, person=b"personal").digest(), "little")
+        assert values[1:257] == [digest >> index & 1 for index in range(256)]
+
+
+@kernel
+def compress(k: Builder, n: U32, words: Pointer[U32], out: Pointer[U32]) -> None:
+    """Store the compression of the words."""
+    loaded = k.load(words, k.constant(0, types.u32), 35)
+    with k.if_(k.global_id() < n):
+        for index, word in enumerate(blake2s_compression(k, loaded)):
+            k.store(out, k.constant(index, types.u32), word)
+
+
+def test_blake2s_on_every_device(device: AnyDevice) -> None:
+    message, mask = random.Random(5).randbytes(64), random.Random(6).randbytes(32)
+    state = np.array(start_words(), np.uint32)
+    state[0] ^= 0x01010020
+    words = np.frombuffer(message, "<u4"), np.frombuffer(mask, "<u4")
+    counters = np.array([64, 0, 0xFFFFFFFF], np.uint32)
+    arguments = np.concatenate([state, words[0], counters, words[1]]).astype(np.uint32)
+    out = np.zeros(8, np.uint32)
+    compress.on(device)(1, arguments, out)
+    assert (out ^ words[1]).tobytes() == hashlib.blake2s(message).digest()
+
+
 @pytest.fixture
 def addition(monkeypatch: pytest.MonkeyPatch) -> None:
     """A bit function that adds two words."""
     monkeypatch.setitem(declared.BIT_FUNCTIONS, "addition", (2, 1))
     monkeypatch.setitem(
-        shortcuts.BIT_KERNELS, "addition", lambda k: lambda words: [words[0] + words[1]]
+        shortcut_kernels.BIT_KERNELS, "addition", lambda k: lambda words: [words[0] + words[1]]
     )
     monkeypatch.setattr(witnesses, "_MIN_COMPILED_STEPS", 10)
 
@@ -173,7 +225,7 @@ def test_wrong_results_are_not_trusted(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(vars(calls), "name", "wrong")
     monkeypatch.setitem(declared.BIT_FUNCTIONS, "wrong", (2, 1))
     monkeypatch.setitem(
-        shortcuts.BIT_KERNELS, "wrong", lambda k: lambda words: [words[0] ^ words[1]]
+        shortcut_kernels.BIT_KERNELS, "wrong", lambda k: lambda words: [words[0] ^ words[1]]
     )
     with pytest.raises(r1cs.UnsatisfiedError):
         circuit.witness(_inputs(NUMBERS[1]))

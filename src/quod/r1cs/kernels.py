@@ -13,7 +13,8 @@ from quod.kernel.ir import types
 from quod.kernel.ir.value import Value
 from quod.kernel.registry import register
 from quod.r1cs.lanes import Copies, Lane, Lanes
-from quod.r1cs.shortcuts import call_bit_function, call_neptune_hash
+from quod.r1cs.shortcuts.kernels import call_bit_function, call_neptune_hash
+from quod.r1cs.shortcuts.pedersen_node import call_pedersen_node
 from quod.r1cs.witness_program.instructions import ONE_REGISTER, ZERO_REGISTER, Op
 
 Cases = list[tuple[Op, Callable[[], None]]]
@@ -309,9 +310,11 @@ def failing_rows(
 for _definition in (replay_program, store_outputs, hint_arguments, store_values, failing_rows):
     register(f"r1cs.{_definition.name}[{BLS12_381_FR.name}]", _definition, modulus=BLS12_381_FR)
 register("r1cs.count_unwritten", count_unwritten, words=BLS12_381_FR.words)
-register(
-    "r1cs.call_bit_function[sha256_compression]", call_bit_function, function="sha256_compression",
-    modulus=BLS12_381_FR,
-)  # fmt: skip
+for _function in ("sha256_compression", "blake2s_compression"):
+    register(
+        f"r1cs.call_bit_function[{_function}]", call_bit_function, function=_function,
+        modulus=BLS12_381_FR,
+    )  # fmt: skip
+register("r1cs.call_pedersen_node", call_pedersen_node, scale=1)
 for _arity in (2, 8, 11):
     register(f"r1cs.call_neptune_hash[{_arity}]", call_neptune_hash, arity=_arity)

@@ -194,9 +194,15 @@ class BlockSchedule:
             self.waves = max(self.waves, wave + 1)
 
     def _add_placement(self, placement: Placement, waves: int) -> None:
-        """Add a call, which has its results after `waves` waves."""
-        start = 0
-        for wire in placement.arguments:
+        """Add a call, which has its results after `waves` waves.
+
+        A shortcut waits for its own arguments only.
+        """
+        start, arguments, shortcut = 0, placement.arguments, placement.block.shortcut
+        if shortcut is not None:
+            formal_wires = {wire for wire, _ in shortcut.arguments if wire != ONE}
+            arguments = [placement.arguments[wire - 1] for wire in formal_wires]
+        for wire in arguments:
             # Unlike the steps of a stage, which run in order, a call waits for the next wave.
             start = max(start, self._first_wave(wire) + (wire in self._step_wave))
         self.starts.append(start)

@@ -15,7 +15,7 @@ from quod.r1cs.traced import Shortcut
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
-BIT_FUNCTIONS = {"sha256_compression": (24, 8)}
+BIT_FUNCTIONS = {"sha256_compression": (24, 8), "blake2s_compression": (35, 8)}
 """Names of bit functions, with their numbers of argument words and of result words of 32 bits."""
 
 _WORD_BITS = 32
@@ -69,7 +69,8 @@ def element_shortcut(
 ) -> Shortcut | None:
     """Return a shortcut for elements of the field, each a wire; None for other signals.
 
-    name: "neptune_hash", with the arity and the domain tag as parameters.
+    name: "neptune_hash", with the arity and the domain tag as parameters, or "pedersen_node" with
+        the scale of the Montgomery form and the personalisation of the generators as a number.
     """
     wires = [_wire(signal) for signal in arguments]
     elements = [None if wire is None else (wire, False) for wire in wires]

@@ -7,11 +7,12 @@ constraint, as many as fit in the field.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from quod.errors import InputError
 from quod.hash.blake import ORDER, STEPS
 from quod.hash.sha2 import start_words
-from quod.r1cs.gadgets.bellman.booleans import boolean, constants, scaled
+from quod.r1cs.gadgets.bellman.booleans import Not, boolean, constants, negated, scaled
 from quod.r1cs.gadgets.bellman.words import (
     WORD_BITS,
     Equalities,
@@ -19,16 +20,20 @@ from quod.r1cs.gadgets.bellman.words import (
     constant_word,
     exclusive_or_of_words,
     rotated,
+    word_signals,
 )
 from quod.r1cs.gadgets.signals import bit_signals
+from quod.r1cs.repetition.shortcuts import bit_shortcut, with_shortcut
 from quod.r1cs.signal import Signal, hide_frames_of
 from quod.r1cs.system import ConstraintSystem, Operand
+from quod.r1cs.traced import Shortcut
 from quod.validation import exact_bytes
 
 hide_frames_of(__file__)
 
 _BLOCK = 512
 _ROUNDS = 10
+_WORD_MASK = 0xFFFFFFFF
 
 
 def blake2s_hash(
@@ -63,14 +68,36 @@ def blake2s_hash(
     return [scaled(system, bit, 1) for word in state for bit in word]
 
 
+def _counters(bytes_so_far: int, is_last: bool) -> tuple[int, int, int]:
+    """Return the words of the number of bytes, and all bits of a last block."""
+    return bytes_so_far & _WORD_MASK, bytes_so_far >> WORD_BITS, _WORD_MASK if is_last else 0
+
+
+def _shortcut(
+    system: ConstraintSystem, arguments: Sequence[Any], result: list[Word]
+) -> Shortcut | None:
+    """Describe the compression (`quod.r1cs.shortcuts.blake2s`).
+
+    Result bits may be 1 minus their wire. The mask, the last argument words, has these bits.
+    """
+    state, words, bytes_so_far, is_last = arguments
+    mask: list[Word] = [[isinstance(bit, Not) for bit in word] for word in result]
+    wires = [[negated(bit) if isinstance(bit, Not) else bit for bit in word] for word in result]
+    counters = [constant_word(number) for number in _counters(bytes_so_far, is_last)]
+    return bit_shortcut(
+        "blake2s_compression", word_signals(system, [*state, *words, *counters, *mask]),
+        word_signals(system, wires),
+    )  # fmt: skip
+
+
+@with_shortcut(_shortcut)
 def _compress(
     system: ConstraintSystem, state: list[Word], words: list[Word], bytes_so_far: int, is_last: bool
 ) -> list[Word]:
     """Apply the compression function F of RFC 7693 to a state and a block of 16 words."""
     constant_words = start_words()
-    constant_words[4] ^= bytes_so_far & 0xFFFFFFFF
-    constant_words[5] ^= bytes_so_far >> WORD_BITS
-    constant_words[6] ^= 0xFFFFFFFF if is_last else 0
+    for index, number in enumerate(_counters(bytes_so_far, is_last), 4):
+        constant_words[index] ^= number
     v = [*state, *(constant_word(number) for number in constant_words)]
     equalities = Equalities(system)
     with system.namespace("rounds"):

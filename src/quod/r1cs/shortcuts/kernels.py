@@ -7,6 +7,7 @@ A shortcut's kernel has the arguments `lanes`, `copies`, `arguments` and `result
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
@@ -22,6 +23,8 @@ from quod.kernel.ir.value import U64, Value
 from quod.r1cs.lanes import Copies, Lane, Lanes
 from quod.r1cs.repetition.schedule import ShortcutCalls
 from quod.r1cs.repetition.shortcuts import BIT_FUNCTIONS
+from quod.r1cs.shortcuts.blake2s import blake2s_compression
+from quod.r1cs.shortcuts.pedersen_node import call_pedersen_node, node_table
 
 WORD_BITS = 32
 
@@ -40,7 +43,8 @@ def _compression(k: Builder) -> Callable[[Words], Words]:
 
 
 BIT_KERNELS: dict[str, Callable[[Builder], Callable[[Words], Words]]] = {
-    "sha256_compression": _compression
+    "sha256_compression": _compression,
+    "blake2s_compression": lambda k: partial(blake2s_compression, k),
 }
 """Called at the top of a kernel, each returns the function of words; a word's first bit is lowest.
 """
@@ -124,6 +128,8 @@ def tables_of(calls: ShortcutCalls) -> list[NDArray[Any]]:
     """Return the tables that the kernel of a shortcut reads besides those of its calls."""
     if calls.name in BIT_FUNCTIONS:
         return []
+    if calls.name == "pedersen_node":
+        return [node_table(calls.parameters[1])]
     arity, tag = calls.parameters
     return [from_integers(BLS12_381_FR, kernel_constants(arity, tag))]
 
@@ -139,7 +145,11 @@ def kernel_of(
             call_bit_function, lanes=width, function=calls.name, modulus=modulus
         )  # fmt: skip
         return kernel, lanes
-    assert calls.name == "neptune_hash"
     width = device.lanes if host else _GPU_WORKGROUP_SIZE
+    if calls.name == "pedersen_node":
+        width = 1 if host and lanes == 1 else width
+        compiled = device.compile(call_pedersen_node, lanes=width, scale=calls.parameters[0])
+        return compiled, -(-lanes // width)
+    assert calls.name == "neptune_hash"
     arity, _ = calls.parameters
     return device.compile(call_neptune_hash, lanes=width, arity=arity), -(-lanes // width)
