@@ -42,6 +42,7 @@ def _shapes(*shapes: str) -> list[str]:
     return [word for shape in shapes for word in ("--shape", shape)]
 
 
+ZCASH = [["--proof", kind] for kind in ("sapling-spend", "masp-spend", "masp-convert")]
 FILECOIN = [[*("--proof", kind), *("--params", filecoin.FOLDER), *_ONCE] for kind in filecoin.KINDS]
 """Filecoin's proofs for sectors of 2 KiB, whose parameters `run.py` makes."""
 
@@ -142,6 +143,7 @@ CPU: Commands = {
     "adamw": [_ON_ONE_THREAD],
     "inference": [_MODEL],
     "filecoin": FILECOIN,
+    "zcash": ZCASH,
     # Of the shared fixtures alone.
     "verify": [],
 }
@@ -262,6 +264,7 @@ CUDA: Commands = {
         ["--constraints", "1000000", *_LOADED],
     ],
     "filecoin": FILECOIN,
+    "zcash": ZCASH,
 }
 """Sizes that take long are commands of their own, the longest last: what a run within a given time
 leaves is measured by the next. Most of that time a key of so many constraints is made."""
@@ -304,5 +307,6 @@ PORTABLE: Commands = {
     "msm": WEBGPU["msm"][:1],
     "groth16": [[*_MASP_OUTPUT, *_QUICK, *_AGAINST_CUDA]],
     "process": WEBGPU["process"],
+    "zcash": [["--proof", "sapling-spend", "--only", what] for what in ("witnesses", "proofs")],
 }
 """Measurements in addition to `WEBGPU`, within the limits that every browser has."""
