@@ -216,5 +216,7 @@ def test_an_output_of_sapling_loads_neither_its_circuit_nor_typer(
     loaded_by(run)
     loaded = loaded_by(run)
     assert loaded.isdisjoint({"typer", "rich", "llvmlite.binding", "asyncio", "quod.cli.app"})
-    traced = {name for name in loaded if name.startswith(("quod.r1cs.gadgets", "quod.zcash.c"))}
+    traced = {
+        name for name in loaded if name.startswith(("quod.r1cs.gadgets", "quod.zcash.circuit"))
+    }
     assert traced == set()
