@@ -122,7 +122,7 @@ def _run(config: Config) -> None:
         sys.stdout.flush()
 
     if not asyncio.run(run(config, make_pool, show_addresses)):
-        warn("unfinished jobs are queued again at the next start")
+        warn("unfinished jobs stay in the queue and are proved after the next start")
     if any(thread.name.startswith(_SLOW_THREADS) for thread in threading.enumerate()):
         # The queue is closed, and their end may be minutes away.
         sys.stdout.flush()

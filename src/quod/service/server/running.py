@@ -33,9 +33,10 @@ _log = logging.getLogger(__name__)
 async def serve(
     config: Config, make_pool: PoolMaker, on_start: Callable[[Listeners], None] = lambda _: None
 ) -> bool:
-    """Serve until SIGTERM or SIGINT, then drain; return whether all claimed work was finished.
+    """Serve until SIGTERM or SIGINT, then drain; return whether no unfinished job is left.
 
-    A second signal ends the server at once. Unfinished work is leased again at the next start.
+    A second signal ends the server at once. Unfinished work is leased again at the next start,
+    except for the jobs of calls that waited for their end, which are cancelled.
     """
     loop = asyncio.get_running_loop()
     ending, hurried = asyncio.Event(), asyncio.Event()
@@ -97,7 +98,10 @@ async def run(
 async def _drain(
     service: ProvingService, listeners: Listeners, seconds: float, hurried: asyncio.Event
 ) -> bool:
-    """Refuse new jobs and finish those that workers hold."""
+    """Refuse new jobs, finish what workers hold, and cancel jobs of calls that still wait.
+
+    Return whether no unfinished job is left in the queue.
+    """
     _log.info("draining", extra={"seconds": seconds})
     service.refuse_work()
     await listeners.set_health(ready=False)
@@ -106,8 +110,11 @@ async def _drain(
     await asyncio.wait([drain_task, hurried_task], return_when=asyncio.FIRST_COMPLETED)
     service.hurried = hurried_task.done()
     hurried_task.cancel()
-    finished = drain_task.done() and drain_task.result()
-    _log.info("drained", extra={"finished": finished})
+    # Before the listeners end: the calls can still report that their jobs are cancelled.
+    await service.cancel_unkept_jobs()
+    unfinished_jobs = await service.unfinished_jobs()
+    finished = drain_task.done() and drain_task.result() and unfinished_jobs == 0
+    _log.info("drained", extra={"finished": finished, "unfinished_jobs": unfinished_jobs})
     return finished
 
 

@@ -18,7 +18,7 @@ from quod.service.errors import NotFoundError, UnavailableError
 from quod.service.keys import KeyRepository
 from quod.service.keys.record import WASM
 from quod.service.keys.repository import ListedKey
-from quod.service.queue import Event, Job, JobQueue
+from quod.service.queue import Event, Job, JobQueue, JobState
 from quod.service.queue.job_queue import LOOK_AGAIN_SECONDS
 from quod.service.records import RemoteKey, ServerState
 from quod.service.server.changes import Changes
@@ -47,6 +47,8 @@ _READERS = 8
 _KEY_THREADS = 4
 _NEWEST_JOBS = 200
 _CHECK_TIMEOUT_SECONDS = 5.0
+# At the end of the server, for submissions in progress, and then for their cancellation.
+_STOP_SECONDS = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -85,6 +87,9 @@ class ProvingService:
         self.waits = Slots("calls that wait", limits.waits)
         self._read_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._background_tasks: set[asyncio.Task[Any]] = set()
+        self._unkept_submissions: set[asyncio.Future[Job]] = set()
+        self._cancelled_at_stop: set[str] = set()
+        self._closed = False
         pool.watch(self.activity.record)
         pool.watch(observer.stage)
 
@@ -128,19 +133,66 @@ class ProvingService:
 
         keep: if False, the job is cancelled if the call fails or its client disconnects.
         submitted: called once the job is on disk and its request is no longer needed.
+        Raises UnavailableError if the server ends before the job (`cancel_unkept_jobs`).
         """
         with self.waits.hold(client.name), Changes(self.queue, end=True) as changes:
             submission = asyncio.ensure_future(submit(lambda job: changes.watch(job.id)))
             # `submit` refers to the request, whose memory can then be freed.
             del submit
+            if not keep:
+                self._unkept_submissions.add(submission)
             try:
                 job = await asyncio.shield(submission)
                 submitted()
-                return await self._wait_for_end(client, job, changes, timeout)
+                outcome = await self._wait_for_end(client, job, changes, timeout)
             except BaseException:
                 if not keep and not (submission.done() and submission.exception()):
                     self._run_in_background(self._abandon(submission))
                 raise
+            finally:
+                self._unkept_submissions.discard(submission)
+        if outcome.job.state is JobState.CANCELLED and job.id in self._cancelled_at_stop:
+            raise UnavailableError(
+                "the server ends and has cancelled this job; send the request again later, or to "
+                "another server",
+                retry_seconds=self.limits.drain_seconds,
+            )
+        return outcome
+
+    async def cancel_unkept_jobs(self) -> None:
+        """Cancel the unfinished jobs of waiting calls of `prove`, as no client can find them again.
+
+        For the end of the server, after the workers have stopped claiming.
+        """
+        submissions = list(self._unkept_submissions)
+        if not submissions:
+            return
+        await asyncio.wait(submissions, timeout=_STOP_SECONDS)
+        jobs = [
+            submission.result().id for submission in submissions
+            if submission.done() and not submission.cancelled() and submission.exception() is None
+        ]  # fmt: skip
+        self._cancelled_at_stop.update(jobs)
+        cancellations = [
+            asyncio.ensure_future(self.read(partial(self.queue.cancel, job))) for job in jobs
+        ]
+        if not cancellations:
+            return
+        done, late = await asyncio.wait(cancellations, timeout=_STOP_SECONDS)
+        cancelled = sum(
+            task.exception() is None and task.result().state is JobState.CANCELLED for task in done
+        )
+        if cancelled:
+            _log.info("cancelled, because the server ends", extra={"jobs": cancelled})
+        if failures := len(late) + sum(task.exception() is not None for task in done):
+            _log.error("jobs of calls that end could not be cancelled", extra={"jobs": failures})
+
+    async def unfinished_jobs(self) -> int | None:
+        """Return the number of unfinished jobs in the queue; None if it does not answer."""
+        try:
+            return sum((await self.read(self.queue.unfinished)).values())
+        except QuodError:
+            return None
 
     async def wait(self, client: Client, job: str, timeout: float | None) -> JobWithResults:
         """Wait up to `timeout` seconds for the end of a job; return its current state."""
@@ -362,6 +414,7 @@ class ProvingService:
         """Wait for background tasks and stop the threads, but those that load keys."""
         if self._background_tasks:
             await asyncio.wait(self._background_tasks)
+        self._closed = True
         self.intake.close()
         self._submitter.close()
         # A hurried server does not wait for the end of draining, and none for a key to be loaded.
@@ -412,6 +465,9 @@ class ProvingService:
 
     async def _abandon(self, submission: asyncio.Future[Job]) -> None:
         """Cancel a job whose client disconnected and which no client can find again."""
+        if self._closed:
+            # The listeners end calls without waiting for them; `cancel_unkept_jobs` came before.
+            return
         try:
             job = await submission
             await self.read(lambda: self.queue.cancel(job.id))
