@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import re
 import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from quod.errors import InputError, OutputError
+from quod.service.errors import StorageFullError
 from quod.service.queue.blob_store import BlobStore
 from quod.service.queue.clock import Clock
 from quod.service.queue.job_queue import JobQueue
@@ -40,7 +43,7 @@ def open_queue(
         `JobQueue.sweep` runs them.
     Raises InputError if the folder or database is not a queue or is from a newer Quod,
     StoreInUseError if another process has it open, UnavailableError if the database does not
-    answer.
+    answer, and OutputError if the disk is full or the folder cannot be written to.
     """
     limits = Limits() if limits is None else limits
     clock = Clock() if clock is None else clock
@@ -50,6 +53,14 @@ def open_queue(
         checked_database(database)
     _match("the schema", schema, _SCHEMA, "a name in lower case")
     queue_folder = private_folder(Path(file_path(folder)))
+    with _naming_folder(queue_folder):
+        return _open_in(queue_folder, database, schema, limits, sweep_seconds, clock)
+
+
+def _open_in(
+    queue_folder: Path, database: str | None, schema: str, limits: Limits,
+    sweep_seconds: float | None, clock: Clock,
+) -> JobQueue:  # fmt: skip
     reserved_space = ReservedSpace(queue_folder / "ballast", limits.ballast_bytes)
     store: Store
     if database is None:
@@ -87,14 +98,27 @@ def private_folder(folder: Path) -> Path:
 
     Raises OutputError if it cannot be created, InputError if others may write to it.
     """
-    try:
+    with _naming_folder(folder):
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         status = folder.stat()
-    except OSError as error:
-        raise OutputError(
-            f"{folder}: cannot be used as the folder of a queue "
-            f"({os.strerror(error.errno or 0)}); name a folder that you may write to"
-        ) from error
     if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o022:
         raise InputError("other users may write to this folder; give it mode 0700", path=folder)
     return folder
+
+
+@contextmanager
+def _naming_folder(folder: Path) -> Iterator[None]:
+    """Raise OutputError with the folder for errors of its file system."""
+    try:
+        yield
+    except OSError as error:
+        raise _unusable(folder, os.strerror(error.errno or 0)) from error
+    except StorageFullError as error:
+        raise _unusable(folder, str(error)) from error
+
+
+def _unusable(folder: Path, reason: str) -> OutputError:
+    return OutputError(
+        f"{folder}: cannot be used as the folder of a queue ({reason}); name a folder that you may "
+        "write to, on a disk with free space"
+    )
