@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -309,6 +310,31 @@ class TestServing:
         exit_code, out, err = run(capsys, "serve", *words)
         assert (exit_code, out) == (code, "")
         assert message in err
+
+    @pytest.mark.parametrize(
+        "name",
+        [
+            "quod.service.queue.stores.sqlite._lock",
+            "quod.service.queue.blob_store.os.mkdir",
+            "quod.service.server.running.KeyRepository",
+            "quod.service.server.running.listening",
+        ],
+    )
+    def test_a_full_disk_at_the_start(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
+        name: str,
+    ) -> None:  # fmt: skip
+        data = tmp_path / "d"
+        assert run(capsys, "serve", "--data", str(data), "--check")[0] == 0
+
+        def fail(*_: object, **__: object) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(name, fail)
+        code, out, err = run(capsys, "serve", "--data", str(data))
+        assert (code, out, err.count("\n")) == (5, "", 1)
+        assert f"{data}" in err
+        assert "No space left on device" in err
 
     def test_new_tokens(self, capsys: pytest.CaptureFixture[str]) -> None:
         _, out, _ = run(capsys, "serve", "--new-token")

@@ -101,7 +101,7 @@ REFUSED: dict[str, tuple[Callable[[], list[Any]], int, str]] = {
     ),
     "no parameters": (
         lambda: ["prove-update", written("a", update_document()), "-o", "out", "--params", "."], 3,
-        "lacks the parameters of update-2KiB: download them as lotus does",
+        "lacks the parameters of update-2KiB: download them with lotus fetch-params 2KiB or curio",
     ),
     "another miner": (
         lambda: [

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from quod.cli.display.terminal import note, show, show_json, show_table, warn
-from quod.cli.parameters import AsJson, InsecureTestKey, Option
-from quod.errors import InputError, ServiceError
+from quod.cli.parameters import AsJson, InsecureTestKey, Option, WrongUsage
+from quod.errors import InputError, OutputError, ServiceError
 from quod.extras import installation
 
 if TYPE_CHECKING:
@@ -94,11 +96,35 @@ def serve(
         ("filecoin", "params"): None if filecoin is None else str(filecoin),
     }  # fmt: skip
     settings = read_config(config, {name: value for name, value in flags.items() if value})
-    _add_keys(settings, add_key or [], insecure_test_key)
+    if settings.filecoin is not None:
+        if add_key:
+            raise WrongUsage(
+                "--add-key has no effect on Filecoin's proofs, whose keys are parameter files; "
+                "omit it, or omit --filecoin"
+            )
+        if insecure_test_key:
+            section = settings.filecoin.model_copy(update={"insecure_test_key": True})
+            settings = settings.model_copy(update={"filecoin": section})
+    with _start_errors(settings):
+        _add_keys(settings, add_key or [], insecure_test_key)
     if check:
-        _check(settings, as_json)
+        with _start_errors(settings):
+            _check(settings, as_json)
     else:
         _run(settings)
+
+
+@contextmanager
+def _start_errors(config: Config) -> Iterator[None]:
+    """Raise OutputError, with the file or the folder, for errors of the file system."""
+    try:
+        yield
+    except OSError as error:
+        path = error.filename or config.data
+        raise OutputError(
+            f"{os.fsdecode(path)}: {error.strerror or type(error).__name__}; the server has not "
+            "started"
+        ) from error
 
 
 def _run(config: Config) -> None:
@@ -115,13 +141,20 @@ def _run(config: Config) -> None:
     raise_file_limit()
     forbid_core_dumps()
 
+    start = ExitStack()
+    start.enter_context(_start_errors(config))
+
     def show_addresses(listeners: Listeners) -> None:
+        # Errors of the file system are defects from now on.
+        start.pop_all()
         for kind, addresses in (("grpc", listeners.grpc), ("http", listeners.http)):
             for address in addresses:
                 show(f"{kind} {address}")
         sys.stdout.flush()
 
-    if not asyncio.run(run(config, make_pool, show_addresses)):
+    with start:
+        finished = asyncio.run(run(config, make_pool, show_addresses))
+    if not finished:
         warn("unfinished jobs stay in the queue and are proved after the next start")
     if any(thread.name.startswith(_SLOW_THREADS) for thread in threading.enumerate()):
         # The queue is closed, and their end may be minutes away.
@@ -160,19 +193,21 @@ def _check(config: Config, as_json: bool) -> None:
     for risk in risks(config):
         warn(risk)
     costs = list(check(config))
+    has_origins = any(cost.origin for cost in costs)
     if as_json:
         show_json([fields_of(cost) for cost in costs])
     else:
         rows = [
             (
                 ", ".join(cost.names) or cost.key[:16], cost.device, f"{cost.read_bytes:,}",
-                f"{cost.host_bytes:,}", f"{cost.device_bytes:,}",
+                _number(cost.host_bytes), _number(cost.device_bytes),
                 "" if cost.load_seconds is None else f"{cost.load_seconds:.3f}",
+                *([cost.origin] if has_origins else []),
             )
             for cost in costs
         ]  # fmt: skip
         columns = ("key", "device", "bytes read", "host memory", "device memory", "seconds to load")
-        show_table(columns, rows, right=columns[2:])
+        show_table((*columns, *["origin"] * has_origins), rows, right=columns[2:])
     failed = [cost for cost in costs if cost.problem]
     for cost in failed:
         warn(f"{cost.key} on {cost.device}: {cost.problem}")
@@ -186,7 +221,28 @@ def _check(config: Config, as_json: bool) -> None:
     if not costs:
         note("The configuration is sound; there are no keys to check on the devices.")
         return
+    if config.filecoin is not None:
+        _note_extent(config.workers.warm, [cost.origin for cost in costs])
+        return
     note("The configuration, the keys and the devices are sound.")
+
+
+def _note_extent(warm: Sequence[str], origins: Sequence[str]) -> None:
+    """Print what was checked of Filecoin's parameters, and what was not."""
+    note("The configuration and the devices are sound.")
+    names = ", ".join(name.removesuffix(":latest") for name in warm)
+    if warm:
+        note(f"Opened as for a proof: {names}.")
+    note(
+        f"Of {'other' if warm else 'the'} circuits only the verifying key, the counts and the "
+        "length of each file were checked; --warm NAME opens them, and shows their memory."
+    )
+    if "not checked" in origins:
+        note("`quod filecoin params --params FOLDER` compares files with the network's digests.")
+
+
+def _number(value: int | None) -> str:
+    return "" if value is None else f"{value:,}"
 
 
 def _show_token(as_json: bool) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from quod.errors import InputError
 from quod.filecoin.checks.aggregate import check_aggregate, has_aggregate_size
 from quod.filecoin.parameters.digests import NETWORK_SETS, network_set
-from quod.filecoin.parameters.files import AnyPath, digest_of
+from quod.filecoin.parameters.files import AnyPath, digest_of, weakness_in
 from quod.filecoin.seal_records import PROOF_BYTES, SealRecord, parse_seal_records
 from quod.filecoin.statement_files import STATEMENT, StatementFile, parse_statement
 from quod.filecoin.statements import PoStStatement
@@ -17,7 +17,7 @@ from quod.formats.bellman import BellmanVerifyingKey, begins_as_bellman_key
 from quod.formats.inspect import contents
 from quod.formats.source import check_length
 from quod.frozen import fields_of
-from quod.groth16.encodings.bellman import proofs_from_bytes, weakness_in
+from quod.groth16.encodings.bellman import proofs_from_bytes
 from quod.validation import file_path
 
 _MAX_PROOF_BYTES = PROOF_BYTES << 10

@@ -62,7 +62,8 @@ class Weakness:
         )
 
 
-_TEST_KEY = Weakness("it is a test key of quod groth16 test-key", _CEREMONY)
+TEST_KEY = Weakness("it is a test key of quod groth16 test-key", _CEREMONY)
+"""The weakness of every key with the gamma of test keys."""
 
 
 def weakness(
@@ -82,7 +83,7 @@ def weakness(
     g1_x, g2_x = parameters.g1.generator[0], parameters.g2.generator[0]
     # snarkjs's gamma is the generator, which needs no multiplication to compare.
     if gamma != g2_x and gamma == _test_gamma(curve):
-        return _TEST_KEY
+        return TEST_KEY
     if gamma == delta:
         return Weakness("delta is gamma up to sign, no contribution to phase 2", _PHASE_2)
     if delta == g2_x:
@@ -102,7 +103,7 @@ def weakness_of(key: Zkey | VerifyingKeyJson) -> Weakness | None:
     if isinstance(key, VerifyingKeyJson):
         return weakness(key.curve, key.alpha_g1, key.beta_g2, key.gamma_g2, key.delta_g2)
     if (key.circuit_hash or b"").startswith(INSECURE_TAG):
-        return _TEST_KEY
+        return TEST_KEY
     alpha, *others = key_points(key).values()
     return weakness(key.curve, alpha, *others)
 

@@ -22,8 +22,8 @@ class FilecoinServer(RunningServer):
     def __init__(self, folder: Path, params: Path, **fields: Any) -> None:
         KeyRepository(folder / "keys", create=True)
         config = {
-            "data": folder, "filecoin": {"params": params}, "queue": {"ballast_bytes": 4096},
-            "requests": {"message_bytes": 4 << 20},
+            "data": folder, "filecoin": {"params": params, "insecure_test_key": True},
+            "queue": {"ballast_bytes": 4096}, "requests": {"message_bytes": 4 << 20},
         }  # fmt: skip
         super().__init__(config | fields)
 

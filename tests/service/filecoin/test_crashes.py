@@ -25,8 +25,8 @@ def started(
     """Start `quod serve`; return its process, once it listens, and a client."""
     words = [sys.executable, "-m", "quod", "serve", "--data", str(folder)]
     process = subprocess.Popen(
-        [*words, "--filecoin", str(params)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        text=True, env=os.environ | variables,
+        [*words, "--filecoin", str(params), "--insecure-test-key"], stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL, text=True, env=os.environ | variables,
     )  # fmt: skip
     assert process.stdout is not None
     address = process.stdout.readline().split()

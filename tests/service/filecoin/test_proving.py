@@ -42,6 +42,21 @@ def test_a_window_post(curio: CurioClient, params: Path) -> None:
     check_window(decoded(decoded(window.result())[1][0]), params)
 
 
+def test_positions_in_the_queue(curio: CurioClient) -> None:
+    """Those of jobs that are ahead: of a higher priority, or older."""
+    high, low = window_request(9) | {5: 3}, window_request(8) | {5: 1}
+    answers = [curio.ask("SubmitProof", each) for each in (low, low, high, low)]
+    jobs = [str(answer[1][0], "ascii") for answer in answers]
+    positions = [sum(answer[2]) for answer in answers]
+    # A job may end meanwhile.
+    assert positions[0] == 0
+    assert positions[1] <= 1
+    assert positions[2] == 0
+    assert positions[3] <= 3
+    for job in jobs:
+        curio.ask("CancelProof", {1: job})
+
+
 def test_wrong_vanilla_proofs(curio: CurioClient) -> None:
     """They fail in a worker, with the field."""
     result = curio.prove(window_request(7) | {22: bytes(32)})
@@ -58,9 +73,12 @@ def test_status(curio: CurioClient, params: Path) -> None:
     file_bytes = (params / WINDOW.file_name("params")).stat().st_size
     [loaded] = [srs for srs in map(decoded, status[2]) if srs[1] == [b"wpost-2k"]]
     [size] = loaded[3]
-    # On the CPU a key has the file in memory, and tables.
+    # On the CPU a key has points for all wires in memory, and tables.
     assert isinstance(size, int)
-    assert file_bytes < size < 2 * file_bytes
+    assert file_bytes < size < 4 * file_bytes
+    # It has no memory but the host's.
+    assert not gpu[3]
+    assert not gpu[4]
     assert curio.unfinished() == 0
     assert b"quod_jobs_submitted" in curio.ask("GetMetrics")[1][0]
     assert curio.ask("EvictSRS", {1: "wpost-2k"}) == {1: [1], 2: [size]}

@@ -188,6 +188,7 @@ def test_hostile_calls(curio: CurioClient) -> None:
         ("AwaitProof", {1: "none"}, status.NOT_FOUND),
         ("CancelProof", {1: "none"}, status.NOT_FOUND),
         ("PreloadSRS", {1: "none"}, status.NOT_FOUND),
+        ("PreloadSRS", {1: "porep-2k"}, status.NOT_FOUND),
         ("EvictSRS", {1: "none"}, status.NOT_FOUND),
         ("Nothing", {}, status.UNIMPLEMENTED),
     ):

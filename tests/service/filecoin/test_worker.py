@@ -156,6 +156,45 @@ def test_failures(
     assert not provers.errors
 
 
+def test_failed_proofs_in_the_log(
+    queue: JobQueue, provers: FakeProvers, worker: FilecoinWorker, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The line has the job; places in the code only for a defect."""
+    provers.errors = [InputError("is wrong"), ValueError("of the witness")]
+    provers.leave.release(2)
+    job = ended(queue, submit(queue, "wpost-32g", 1, 4))
+    assert job.state is JobState.FAILED
+    records = [record for record in caplog.records if record.message.startswith("a proof failed")]
+    assert [record.exc_info is None for record in records] == [False, True]
+    for record in records:
+        fields = vars(record)
+        assert (fields["job"], fields["partition"], fields["key"]) == (job.id, 0, "wpost-32g")
+
+
+def test_a_device_that_cannot_be_opened(
+    queue: JobQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The delays between attempts double up to a limit; the log has the reason alone."""
+    monkeypatch.setattr(worker_module, "_RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(worker_module, "_MAX_RETRY_SECONDS", 0.003)
+    attempts = threading.Semaphore(0)
+
+    def fail() -> Provers:
+        attempts.release()
+        raise DeviceError("there is no driver")
+
+    failing = FilecoinWorker("cuda:0", queue, WorkerSettings(), fail, lambda _: None)
+    failing.start()
+    for _ in range(4):
+        assert attempts.acquire(timeout=SECONDS)
+    failing.close()
+    assert failing.status().problem == "there is no driver"
+    records = [record for record in caplog.records if "is not ready" in record.message]
+    delays = [record.args[1] for record in records[:4] if isinstance(record.args, tuple)]
+    assert delays[:3] == [0.001, 0.002, 0.003]
+    assert all(record.exc_info is None for record in records)
+
+
 def test_a_job_of_another_key(queue: JobQueue, worker: FilecoinWorker) -> None:
     job = ended(queue, submit(queue, "f" * 64, 1, 0))
     assert (job.state, job.code) == (JobState.FAILED, "NOT_FOUND")

@@ -385,3 +385,13 @@ def test_payloads_belong_to_one_job(place: Place) -> None:
     for wrong in (name, "0" * 32, "../queue.db"):
         with pytest.raises(InputError):
             queue.submit(request(payload=wrong))
+
+
+def test_jobs_ahead_of_a_job(place: Place) -> None:
+    queue = place.open()
+    jobs = [submitted(queue, priority=priority) for priority in (1, 5, 1, 5)]
+    assert [queue.jobs_before(job.id) for job in jobs] == [2, 0, 3, 1]
+    queue.cancel(jobs[1].id)
+    assert [queue.jobs_before(job.id) for job in jobs[2:]] == [2, 0]
+    with pytest.raises(NotFoundError):
+        queue.jobs_before("7-" + "0" * 16)

@@ -16,7 +16,7 @@ from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError, MismatchError
 from quod.filecoin.parameters.digests import DIGEST_BYTES, network_digests, network_set
 from quod.filecoin.parameters.identifiers import ParameterSet, ProofKind
-from quod.formats.bellman import BellmanVerifyingKey
+from quod.formats.bellman import BellmanVerifyingKey, EncodedParameters
 from quod.formats.source import (
     FileIdentity,
     FileView,
@@ -30,8 +30,9 @@ from quod.groth16.device_key.bellman import open_bellman
 from quod.groth16.device_key.key import DeviceKey
 from quod.groth16.device_key.parts import PartsCircuit
 from quod.groth16.encodings.bellman import read_verifying_key as read_bellman_key
-from quod.groth16.encodings.bellman import weakness_in
+from quod.groth16.encodings.bellman import weakness_in as bellman_weakness_in
 from quod.groth16.keys import ProvingKey
+from quod.groth16.soundness import TEST_KEY, Weakness
 from quod.groth16.verifier import VerifyingKey
 from quod.r1cs.circuit import Circuit
 from quod.validation import file_path, flag, instance
@@ -48,6 +49,11 @@ _DIGEST_CHUNK = 64 << 20
 
 AnyPath = str | os.PathLike[str]
 
+_TEST_PARAMETERS = Weakness(
+    "it is a test key of quod filecoin params",
+    "use the network's parameters (lotus fetch-params 32GiB, or curio fetch-params)",
+)
+
 
 def default_folder() -> Path:
     """Return the folder of FIL_PROOFS_PARAMETER_CACHE, by default that of rust-fil-proofs."""
@@ -59,13 +65,15 @@ def file_digest(path: AnyPath) -> str:
     return digest_of(map_file(path))
 
 
-def _remembered_digest(file: Path, identity: FileIdentity) -> str:
+def remembered_digest(file: Path, identity: FileIdentity | None = None) -> str:
     """Return the digest of a file; that of an unchanged file is remembered in the user's cache.
 
-    The cache is trusted anyway, as it has machine code.
+    identity: that of the file, from before it is read. The cache is trusted anyway, as it has
+    machine code.
     """
+    identity = identity_of(file) if identity is None else identity
     cache = CompileCache()
-    key = key_of("digest of parameters", *[str(value) for value in fields_of(identity).values()])
+    key = _digest_key(identity)
     remembered = cache.get(key)
     if remembered is not None:
         return remembered.decode()
@@ -73,6 +81,10 @@ def _remembered_digest(file: Path, identity: FileIdentity) -> str:
     identity.check()
     cache.put(key, digest.encode())
     return digest
+
+
+def _digest_key(identity: FileIdentity) -> str:
+    return key_of("digest of parameters", *[str(value) for value in fields_of(identity).values()])
 
 
 def digest_of(data: memoryview) -> str:
@@ -125,7 +137,7 @@ def _opened_key(
     is_checked = flag("checked", checked)
     if not parameters.uses_device_key(target):
         with timeline.stage("digest of parameters"):
-            digest = _remembered_digest(file, identity)
+            digest = remembered_digest(file, identity)
             is_checked &= not _is_of_network(parameters, file, digest)
         return ProvingKey.from_bellman(
             file, circuit, target, timeline, checked=is_checked, allow_insecure=True
@@ -137,7 +149,7 @@ def _opened_key(
     background = Background("quod-digest", 1)
     try:
         origin = background.begin(
-            lambda: _is_of_network(parameters, file, _remembered_digest(file, identity))
+            lambda: _is_of_network(parameters, file, remembered_digest(file, identity))
         )
         key = open_bellman(file, large, target, timeline, checked=False)
         try:
@@ -191,6 +203,9 @@ def read_identified_key(
     identity: that of the file, from before the check.
     Raises the errors of `read_verifying_key` except those of `origin_of`.
     """
+    weakness = weakness_in(BellmanVerifyingKey.open_start(file))
+    if weakness is not None and not flag("allow_insecure", allow_insecure):
+        raise weakness.error(str(file))
     key = read_bellman_key(file, device=device, allow_insecure=allow_insecure)
     # The digest was that of this file.
     identity.check()
@@ -200,6 +215,12 @@ def read_identified_key(
             path=str(file),
         )
     return key
+
+
+def weakness_in(key: BellmanVerifyingKey) -> Weakness | None:
+    """Return the weakness of a key of a set, or None; see `quod.groth16.soundness`."""
+    weakness = bellman_weakness_in(key)
+    return _TEST_PARAMETERS if weakness == TEST_KEY else weakness
 
 
 def parameter_file(
@@ -218,8 +239,8 @@ def parameter_file(
         if existing_size(folder / name) is not None:
             return folder / name
     raise InputError(
-        f"lacks the parameters of {parameters.name}: download them as lotus does, or make test "
-        f"parameters with quod filecoin params; set {FOLDER_VARIABLE} to use another folder",
+        f"lacks the parameters of {parameters.name}: {download_advice(parameters)}, or name "
+        f"another folder (--params, or {FOLDER_VARIABLE})",
         path=str(folder / names[0]),
     )
 
@@ -241,6 +262,28 @@ def check_public_count(parameters: ParameterSet, file: Path) -> None:
             f"has {public} public inputs; {parameters.name} needs {parameters.public}",
             path=str(file),
         )
+
+
+def download_advice(parameters: ParameterSet | None = None) -> str:
+    """Return the advice to get the network's parameters, or to make test parameters."""
+    size = "32GiB" if parameters is None else parameters.sector.name
+    return (
+        f"download them with lotus fetch-params {size} or curio fetch-params {size}, make test "
+        "parameters with quod filecoin params"
+    )
+
+
+def check_parameters(parameters: ParameterSet, file: Path, *, allow_insecure: bool) -> None:
+    """Check the start of a parameter file, the counts of its lists and its length.
+
+    No other point is read. Raises InputError for a damaged file, MismatchError for another number
+    of public inputs, and InsecureKeyError for a test key unless `allow_insecure`.
+    """
+    check_public_count(parameters, file)
+    weakness = weakness_in(BellmanVerifyingKey.open_start(file))
+    EncodedParameters.open(file)
+    if weakness is not None and not allow_insecure:
+        raise weakness.error(str(file))
 
 
 class Origin(Enum):
@@ -265,6 +308,18 @@ def origin_of(parameters: ParameterSet, file: Path, digest: str | None = None) -
     return (
         Origin.OTHER if weakness_in(BellmanVerifyingKey.open_start(file)) is None else Origin.TEST
     )
+
+
+def cheap_origin(parameters: ParameterSet, file: Path) -> Origin | None:
+    """Return the origin of a file without reading all of it, or None if that does not show it.
+
+    A test key is marked, and the digest of a file that was opened before is in the user's cache.
+    Raises the errors of `origin_of`.
+    """
+    if weakness_in(BellmanVerifyingKey.open_start(file)) is not None:
+        return Origin.TEST
+    digest = CompileCache().get(_digest_key(identity_of(file)))
+    return None if digest is None else origin_of(parameters, file, digest.decode())
 
 
 def _is_of_network(parameters: ParameterSet, file: Path, digest: str) -> bool:

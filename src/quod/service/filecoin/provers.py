@@ -8,16 +8,19 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 
+from quod.curve.named import CURVES
 from quod.device.discovery import resolve_device
 from quod.device.memory.budget import ran_out_of_memory
 from quod.device.protocol import in_host_memory
-from quod.errors import QuodError
-from quod.filecoin.parameters.files import AnyPath, parameter_file
+from quod.errors import InsecureKeyError, QuodError
+from quod.filecoin.parameters.files import AnyPath, check_parameters, parameter_file
 from quod.filecoin.parameters.identifiers import ParameterSet
 from quod.filecoin.proving import Prover
+from quod.formats import Zkey
 from quod.formats.source import existing_size
 from quod.frozen import frozen
 from quod.groth16.device_key.key import DeviceKey
+from quod.groth16.device_key.memory import WITNESSES
 from quod.service.errors import KeyInUseError
 from quod.service.filecoin.circuit_ids import circuit_id
 from quod.service.keys import CacheStatus, Tier
@@ -43,12 +46,14 @@ class Provers:
     """The open provers of a device by parameter set, opened on first use. Thread-safe.
 
     folder: the folder of the parameters.
+    allow_insecure: whether to open test keys, which are refused otherwise.
     """
 
     EMPTY = CacheStatus(False, {}, {}, 0, ())
 
-    def __init__(self, device: str, folder: AnyPath) -> None:
+    def __init__(self, device: str, folder: AnyPath, *, allow_insecure: bool = False) -> None:
         self.device, self._folder = resolve_device(device), folder
+        self._allow_insecure = allow_insecure
         # Held while parameters are opened or closed, not during proofs.
         self._lock = threading.Lock()
         self._provers: OrderedDict[ParameterSet, _OpenProver] = OrderedDict()
@@ -75,21 +80,39 @@ class Provers:
         self._in_use = None
 
     def _opened(self, parameters: ParameterSet) -> _OpenProver:
-        file_bytes = existing_size(parameter_file(parameters, self._folder, ("params",))) or 0
+        name = circuit_id(parameters)
+        file = parameter_file(parameters, self._folder, ("params",))
+        # Before minutes are spent on opening a file that is damaged, or a key that is refused.
+        check_parameters(parameters, file, allow_insecure=self._allow_insecure)
+        fields = {"circuit": name, "device": self.device.name}
+        _log.info("opening parameters", extra=fields | {"bytes": existing_size(file)})
         begin = time.monotonic()
         while True:
             try:
-                prover = Prover(parameters, self._folder, self.device)
-                if prover.insecure:
-                    name = circuit_id(parameters)
-                    _log.warning("%s has a test key: anyone can forge proofs for it", name)
-                nbytes = memory_bytes(prover, file_bytes)
-                return _OpenProver(prover, nbytes, time.monotonic() - begin)
+                prover = Prover(parameters, file, self.device)
+                break
             except (QuodError, MemoryError) as error:
                 idle = next((each for each in self._provers if each != self._in_use), None)
                 if idle is None or not ran_out_of_memory(error):
                     raise
-            self._provers.pop(idle).prover.close()
+            self._close(idle)
+        seconds = time.monotonic() - begin
+        _log.info("opened parameters", extra=fields | {"seconds": round(seconds, 3)})
+        if prover.insecure:
+            if not self._allow_insecure:
+                prover.close()
+                raise InsecureKeyError(f"{file} was replaced by a key for which anyone can forge")
+            _log.warning("%s has a test key: anyone can forge proofs for it", name)
+        return _OpenProver(prover, memory_bytes(prover), seconds)
+
+    def _close(self, parameters: ParameterSet) -> _OpenProver | None:
+        """Close a prover, if it is open, and return its entry."""
+        entry = self._provers.pop(parameters, None)
+        if entry is not None:
+            entry.prover.close()
+            fields = {"circuit": circuit_id(parameters), "device": self.device.name}
+            _log.info("closed parameters", extra=fields)
+        return entry
 
     def evict(self, parameters: ParameterSet) -> int:
         """Close the prover of a set; return the bytes of its memory, 0 if it was not open.
@@ -99,9 +122,7 @@ class Provers:
         with self._lock:
             if parameters == self._in_use:
                 raise KeyInUseError(f"a proof uses {circuit_id(parameters)}; evict it later")
-            entry = self._provers.pop(parameters, None)
-            if entry is not None:
-                entry.prover.close()
+            entry = self._close(parameters)
             return 0 if entry is None else entry.nbytes
 
     def status(self, *, ready: bool) -> tuple[CacheStatus, Mapping[str, int]]:
@@ -136,12 +157,29 @@ class Provers:
             self._provers.clear()
 
 
-def memory_bytes(prover: Prover, file_bytes: int) -> int:
-    """Return the bytes of a prover's key in the memory of its device.
-
-    file_bytes: the size of the parameter file, which a key in host memory contains.
-    """
+def memory_bytes(prover: Prover) -> int:
+    """Return the bytes of a prover's key in the memory of its device."""
     key = prover.key
     if isinstance(key, DeviceKey):
         return key.memory.nbytes
-    return key.resident.nbytes + (file_bytes if in_host_memory(key.device) else 0)
+    return key.resident.nbytes + (_array_bytes(key.zkey) if in_host_memory(key.device) else 0)
+
+
+def host_peak_bytes(prover: Prover, file_bytes: int) -> int:
+    """Estimate the most bytes of host memory during a proof, or while its key is opened.
+
+    file_bytes: the size of the parameter file.
+    """
+    key, on_host = prover.key, in_host_memory(prover.key.device)
+    key_bytes = memory_bytes(prover) if on_host else 0
+    # The witness of the next partition is computed during a proof.
+    witnesses = WITNESSES * prover.circuit.wires * CURVES[key.curve].fr.bytes
+    # The points as they are in the file, and those in Montgomery form.
+    opening = 2 * file_bytes if on_host else 0
+    return key_bytes + max(opening, witnesses + key.peak_bytes)
+
+
+def _array_bytes(zkey: Zkey) -> int:
+    """Return the bytes of a zkey of converted parameters, whose arrays have all wires."""
+    arrays = zkey.a, zkey.b_g1, zkey.b_g2, zkey.c, zkey.h, zkey.ic
+    return sum(array.nbytes for array in arrays) + zkey.coefficients.nbytes

@@ -38,7 +38,8 @@ from quod.service.worker.settings import WorkerSettings
 from quod.service.worker.work import AbandonedError, Work
 
 _CLAIM_SECONDS = 0.25
-_RETRY_SECONDS = 1.0
+# The delay before the device is opened again, doubled after each attempt that fails.
+_RETRY_SECONDS, _MAX_RETRY_SECONDS = 1.0, 60.0
 # A stage can take minutes, for which `close` does not wait.
 _CLOSE_SECONDS = 2.0
 
@@ -75,7 +76,7 @@ class FilecoinWorker:
         self._started, self._busy_seconds = time.time(), 0.0
         self._proofs = self._failures = self._restarts = 0
         self._problem = ""
-        self._serving = self._draining = self._closing = self._claiming = False
+        self._was_ready = self._serving = self._draining = self._closing = self._claiming = False
         self._thread = LargeStackThread(target=self._run, name=f"quod-filecoin {name}", daemon=True)
 
     # --- the interface to the pool
@@ -144,19 +145,32 @@ class FilecoinWorker:
     # --- the lifecycle
 
     def _run(self) -> None:
+        delay = _RETRY_SECONDS
         while not self._closing:
             try:
                 self._serve()
             except Exception as error:
-                _log.exception("the worker %s ended with an error", self.name)
-                self._problem = str(error) if isinstance(error, QuodError) else type(error).__name__
+                if self._was_ready:
+                    delay = _RETRY_SECONDS
+                self._report_end(error, delay)
             with self._changed:
                 if not self._closing:
                     self._restarts += 1
-                    self._changed.wait_for(lambda: self._closing, _RETRY_SECONDS)
+                    self._changed.wait_for(lambda: self._closing, delay)
+            delay = min(2 * delay, _MAX_RETRY_SECONDS)
+
+    def _report_end(self, error: Exception, delay: float) -> None:
+        """Log the error that ended the worker; the places in the code only if it is a defect."""
+        is_known = isinstance(error, QuodError)
+        self._problem = str(error) if is_known else type(error).__name__
+        _log.error(
+            "the worker %s is not ready, and starts again in %g seconds: %s",
+            self.name, delay, self._problem, exc_info=None if is_known else error,
+        )  # fmt: skip
 
     def _serve(self) -> None:
         """Open the device, and prove until the worker is closed."""
+        self._was_ready = False
         provers = self._provers = self._open_provers()
         heartbeat = None
         try:
@@ -165,7 +179,11 @@ class FilecoinWorker:
             heartbeat = LeaseHeartbeat(
                 self._jobs, self._works, self.settings.patience_seconds, self._report_hang
             )
-            self._serving, self._problem = True, ""
+            self._serving, self._problem, self._was_ready = True, "", True
+            _log.info(
+                "the worker %s is ready", self.name,
+                extra={"device": self.settings.device, "warm": self.settings.warm},
+            )  # fmt: skip
             while not self._closing:
                 self._claim_and_prove(provers)
         finally:
@@ -285,7 +303,12 @@ class FilecoinWorker:
         if work.is_abandoned:
             failure = Failure(Fault.GONE, "", "")
         if failure.fault not in (Fault.GONE, Fault.BUSY):
-            _log.warning("a proof failed: %s", failure.message, exc_info=error)
+            lease = work.lease
+            _log.warning(
+                "a proof failed: %s", failure.message,
+                exc_info=None if isinstance(error, QuodError) else error,
+                extra={"job": lease.job, "partition": lease.partition, "key": lease.key},
+            )  # fmt: skip
         try:
             with suppress(LeaseLostError):
                 self._call_queue(lambda: self._report(work, failure))

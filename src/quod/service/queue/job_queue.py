@@ -358,6 +358,10 @@ class JobQueue:
         """Return the number of unfinished jobs by key and state."""
         return self._store.read(query.unfinished)
 
+    def jobs_before(self, job: str) -> int:
+        """Return the number of unfinished jobs ahead of a job: by priority, then by age."""
+        return self._store.read(lambda tx: query.jobs_before(tx, job))
+
     def key_status(self) -> list[KeyStatus]:
         """Return keys that are suspended, or with which workers died."""
         return self._store.read(query.keys)

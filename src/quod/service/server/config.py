@@ -250,6 +250,9 @@ class Filecoin(_Section):
     params: OwnPath
     """The folder of the parameters, with the network's file names."""
 
+    insecure_test_key: bool = False
+    """Accept test keys, for which anyone can forge proofs."""
+
 
 class Tracing(_Section):
     """The OpenTelemetry endpoint (OTLP over HTTP); empty, the default, disables tracing."""

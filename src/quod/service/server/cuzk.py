@@ -12,11 +12,11 @@ from typing import Any, Final
 
 import grpc
 
+from quod.device.backends import backend_of
 from quod.filecoin.parameters.identifiers import ProofKind
 from quod.filecoin.statements import Statement
-from quod.formats.source import existing_size
-from quod.service.errors import NotFoundError
 from quod.service.filecoin.circuit_ids import CIRCUITS, circuit_id, parameters_of
+from quod.service.filecoin.parameter_folder import require_parameters
 from quod.service.filecoin.requests import check_devices, parse_request, priority_of
 from quod.service.keys import Tier
 from quod.service.payload import PayloadKind
@@ -73,9 +73,7 @@ class CuzkCalls:
         self, client: Client, request: pb.SubmitProofRequest
     ) -> pb.SubmitProofResponse:
         job = await self._service.submit(client, await self._complete_request(client, request))
-        unfinished = await self._service.read(self._service.queue.unfinished)
-        # An upper bound: jobs with a lower priority, and running jobs, count as well.
-        position = max(sum(unfinished.values()) - 1, 0)
+        position = await self._service.read(partial(self._service.queue.jobs_before, job.id))
         return pb.SubmitProofResponse(job_id=job.id, queue_position=position)
 
     async def await_proof(
@@ -119,9 +117,12 @@ class CuzkCalls:
             # A worker has one job.
             job = next(iter(worker.jobs), "")
             key = next(iter(worker.wanted), "")
+            row = backend_of(worker.device)
+            has_vram = row is None or not row.of_the_processor
             response.gpus.add(
-                ordinal=ordinal, name=worker.device, vram_total_bytes=sum(worker.memory.values()),
-                vram_free_bytes=worker.memory.get("free", 0), current_job_id=job,
+                ordinal=ordinal, name=worker.device,
+                vram_total_bytes=sum(worker.memory.values()) if has_vram else 0,
+                vram_free_bytes=worker.memory.get("free", 0) if has_vram else 0, current_job_id=job,
                 current_proof_kind=_kind_name(key) if key else "",
             )  # fmt: skip
             for usage in worker.keys.keys:
@@ -182,11 +183,7 @@ class CuzkCalls:
         def parse() -> tuple[bytes, Statement]:
             statement = parse_request(request).statement
             check_devices(statement.parameters, devices)
-            if existing_size(self._folder / statement.parameters.file_name("params")) is None:
-                name = circuit_id(statement.parameters)
-                raise NotFoundError(
-                    f"the server has no parameters of {name}; copy their file to its folder"
-                )
+            require_parameters(self._folder, statement.parameters)
             return request.SerializeToString(), statement
 
         if request.ByteSize() <= _SMALL_BYTES:

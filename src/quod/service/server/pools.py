@@ -20,7 +20,10 @@ def make_pool(config: Config, queue: JobQueue, repository: KeyRepository) -> Wor
     if config.filecoin is not None:
         from quod.service.filecoin.pool import FilecoinPool
 
-        return FilecoinPool(queue, repository, settings, config.filecoin.params)
+        section = config.filecoin
+        return FilecoinPool(
+            queue, repository, settings, section.params, allow_insecure=section.insecure_test_key
+        )
     if workers_config.ray is not None:
         from quod.service.worker.cluster.pool import RayPool
 

@@ -16,7 +16,7 @@ from quod.service.server.listeners import Listeners, listening
 from quod.service.server.metrics import Metrics
 from quod.service.server.observing import Observer
 from quod.service.server.service import ProvingService
-from quod.service.server.startup_check import risks
+from quod.service.server.startup_check import check_start, risks
 from quod.service.server.tracing import tracer
 from quod.service.worker.pools.pool import WorkerPool
 
@@ -67,6 +67,7 @@ async def run(
         )  # fmt: skip
         stack.push_async_callback(asyncio.to_thread, queue.close)
         repository = KeyRepository(config.keys_folder)
+        await asyncio.to_thread(check_start, config)
         pool = await asyncio.to_thread(make_pool, config, queue, repository)
         stack.push_async_callback(asyncio.to_thread, pool.close)
         metrics = Metrics()

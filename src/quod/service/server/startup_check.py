@@ -1,24 +1,33 @@
-"""The checks of `quod serve --check`: keys, devices, and the cost of a first proof."""
+"""The checks of `quod serve`: keys and devices, with `--check` also the cost of a first proof."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
+from quod.device.backends import backend_of
+from quod.device.discovery import resolve_device
 from quod.device.protocol import in_host_memory
-from quod.errors import InputError, QuodError
+from quod.errors import QuodError
 from quod.formats.source import existing_size
 from quod.frozen import frozen
 from quod.service.keys import KeyRepository, ResidentKeys
 from quod.service.keys.loader import Groth16Loader
 from quod.service.keys.needs import Tier
 from quod.service.keys.repository import ListedKey
-from quod.service.server.config import Config
+from quod.service.server.config import Config, Filecoin
 from quod.service.server.listeners import check_listen
 from quod.service.server.pools import worker_settings
 from quod.service.worker.opening import opener
 from quod.service.worker.settings import sharing
+
+if TYPE_CHECKING:
+    from quod.filecoin.parameters.identifiers import ParameterSet
+
+_log = logging.getLogger(__name__)
 
 
 @frozen
@@ -26,20 +35,23 @@ class KeyCost:
     """The cost of a key's first proof on a device.
 
     read_bytes: bytes read from disk.
-    host_bytes, device_bytes: upper bounds of its memory; for a circuit of Filecoin that is not
-        warm, the size of its file, as its memory is computed when it is opened.
+    host_bytes, device_bytes: upper bounds of its memory; None for a circuit of Filecoin that is not
+        warm, as its memory is computed when it is opened.
     load_seconds: measured for warm keys, None for others.
     problem: the reason why it cannot be used, or empty.
+    origin: of a circuit's file: "network", "test key", or "not checked" if only its digest, which
+        takes minutes, could show its origin; empty for other keys.
     """
 
     key: str
     names: tuple[str, ...]
     device: str
     read_bytes: int
-    host_bytes: int
-    device_bytes: int
+    host_bytes: int | None
+    device_bytes: int | None
     load_seconds: float | None
     problem: str
+    origin: str = ""
 
 
 def risks(config: Config) -> list[str]:
@@ -73,7 +85,7 @@ def check(config: Config) -> Iterator[KeyCost]:
     """
     check_listen(config)
     if config.filecoin is not None:
-        yield from _circuit_costs(config, config.filecoin.params)
+        yield from _circuit_costs(config, config.filecoin)
         return
     repository = KeyRepository(config.keys_folder)
     warm_identities = {repository.resolve(name) for name in config.workers.warm}
@@ -85,47 +97,84 @@ def check(config: Config) -> Iterator[KeyCost]:
                 yield _cost(repository, keys, device, key, key.identity in warm_identities, config)
 
 
-def _circuit_costs(config: Config, folder: Path) -> Iterator[KeyCost]:
+def check_start(config: Config) -> None:
+    """Raise for configurations with which no worker could ever become ready.
+
+    Takes milliseconds: keys are not opened, and neither are GPUs. Raises DeviceError for the name
+    of no device, NotFoundError for a warm key that does not exist, and for Filecoin the errors of
+    `check_served`.
+    """
+    for device in config.workers.devices:
+        if backend_of(device) is None:
+            resolve_device(device)
+    if config.filecoin is not None:
+        from quod.service.filecoin.parameter_folder import check_served
+
+        served = check_served(
+            config.filecoin.params, config.workers.warm, config.workers.devices,
+            allow_insecure=config.filecoin.insecure_test_key,
+        )  # fmt: skip
+        _log.info(
+            "circuits with parameters",
+            extra={"folder": str(config.filecoin.params), "circuits": served},
+        )
+    elif config.workers.warm:
+        repository = KeyRepository(config.keys_folder)
+        for name in config.workers.warm:
+            repository.resolve(name)
+
+
+def _circuit_costs(config: Config, section: Filecoin) -> Iterator[KeyCost]:
     """Check the parameters of Filecoin's circuits in a folder; open those of warm circuits.
 
     Raises InputError if the folder has no parameters, which would leave nothing to prove with.
     """
-    from quod.filecoin.parameters.files import check_public_count
+    from quod.filecoin.parameters.files import check_parameters
     from quod.service.filecoin.circuit_ids import CIRCUITS, parameters_of
-    from quod.service.filecoin.provers import Provers, memory_bytes
+    from quod.service.filecoin.parameter_folder import parameter_paths
+    from quod.service.filecoin.provers import Provers, host_peak_bytes, memory_bytes
 
-    warm_sets = [parameters_of(name) for name in config.workers.warm]
-    paths = [folder / parameters.file_name("params") for parameters in CIRCUITS.values()]
-    if not warm_sets and all(existing_size(path) is None for path in paths):
-        raise InputError(
-            "has no parameters of Filecoin's circuits; download them as lotus does, or name their "
-            "folder", path=str(folder),
-        )  # fmt: skip
+    folder, allow_insecure = section.params, section.insecure_test_key
+    warm_sets = {parameters_of(name) for name in config.workers.warm}
+    paths = parameter_paths(folder)
     for device in dict.fromkeys(config.workers.devices):
-        provers = Provers(device, folder)
+        provers = Provers(device, folder, allow_insecure=allow_insecure)
+        on_host = in_host_memory(provers.device)
         for name, parameters in CIRCUITS.items():
-            path = folder / parameters.file_name("params")
             is_warm = parameters in warm_sets
-            size = existing_size(path)
-            if size is None and not is_warm:
+            if name not in paths and not is_warm:
                 continue
-            seconds, problem, size = None, "", size or 0
-            nbytes = size
+            path = folder / parameters.file_name("params")
+            seconds, problem, size = None, "", existing_size(path) or 0
+            host_bytes = device_bytes = None
             try:
                 parameters.check_device(provers.device)
+                check_parameters(parameters, path, allow_insecure=allow_insecure)
                 if is_warm:
                     begin = perf_counter()
                     prover = provers.open(parameters)
                     seconds = perf_counter() - begin
-                    nbytes = memory_bytes(prover, size)
-                else:
-                    check_public_count(parameters, path)
+                    host_bytes = host_peak_bytes(prover, size)
+                    device_bytes = 0 if on_host else memory_bytes(prover)
+                    provers.evict(parameters)
             except QuodError as error:
                 problem = str(error)
-            on_host = in_host_memory(provers.device)
-            host_bytes, device_bytes = nbytes * on_host, nbytes * (not on_host)
-            yield KeyCost(name, (), device, size, host_bytes, device_bytes, seconds, problem)
+            yield KeyCost(
+                name, (), device, size, host_bytes, device_bytes, seconds, problem,
+                _origin_text(parameters, path),
+            )  # fmt: skip
         provers.close()
+
+
+def _origin_text(parameters: ParameterSet, path: Path) -> str:
+    """Return the origin of a file as far as it is known without reading all of the file."""
+    from quod.filecoin.parameters.files import cheap_origin
+
+    try:
+        origin = cheap_origin(parameters, path)
+    except QuodError:
+        return ""
+    return "not checked" if origin is None else origin.value
 
 
 def _cost(

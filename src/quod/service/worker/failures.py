@@ -8,6 +8,7 @@ from quod.device.memory.budget import ran_out_of_memory
 from quod.errors import (
     DeviceError,
     InputError,
+    InsecureKeyError,
     QuodError,
     ServiceError,
     TryAgainError,
@@ -70,6 +71,8 @@ def failure_of(error: BaseException, stage: Stage, *, device_is_lost: bool = Fal
         )  # fmt: skip
     if isinstance(error, DeviceError):
         return Failure(Fault.DEVICE, "INTERNAL", str(error))
+    if isinstance(error, InsecureKeyError):
+        return Failure(Fault.REQUEST, "FAILED_PRECONDITION", str(error))
     if isinstance(error, QuodError):
         return Failure(Fault.REQUEST, "INTERNAL", str(error))
     # The text of an unexpected error may contain secrets.

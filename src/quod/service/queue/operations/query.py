@@ -129,6 +129,17 @@ def unfinished(tx: Transaction) -> dict[tuple[str, JobState], int]:
     return {(key, JobState(state)): int(count) for key, state, count in rows}
 
 
+def jobs_before(tx: Transaction, job_id: str) -> int:
+    """Return the number of unfinished jobs that are ahead of a job in the queue."""
+    job = find_job(tx, job_id, None)
+    [(count,)] = tx.rows(
+        f"SELECT count(*) FROM job WHERE {UNENDED} AND "
+        "(priority > ? OR (priority = ? AND number < ?))",
+        (job.priority, job.priority, job.number),
+    )
+    return int(count)
+
+
 def keys(tx: Transaction) -> list[KeyStatus]:
     """Return keys that are suspended or with which workers died."""
     rows = tx.rows("SELECT key, suspended, reason, losses FROM proving_key ORDER BY key")
