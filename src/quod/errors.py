@@ -54,7 +54,7 @@ class InputError(QuodError):
 
 
 class naming_file:
-    """A context that names the file in an InputError that names none.
+    """A context that names the file in an InputError or a MismatchError that names none.
 
     Such an error is of a check of the file's content after it was read.
     """
@@ -69,8 +69,12 @@ class naming_file:
         self, kind: type[BaseException] | None, error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:  # fmt: skip
-        if type(error) is InputError and error.path is None:
-            raise InputError(str(error), path=self._path) from None
+        if type(error) in (InputError, MismatchError):
+            assert isinstance(error, InputError)
+            if error.path is None:
+                raise type(error)(
+                    error.message, path=self._path, section=error.section, offset=error.offset
+                ) from None
 
 
 class MismatchError(InputError):

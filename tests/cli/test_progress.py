@@ -57,6 +57,8 @@ def on_a_terminal(*, until: str, delay: float = 0.15, quiet: bool = False) -> st
 def test_long_work_shows_progress_on_a_terminal() -> None:
     shown = on_a_terminal(until="3/8")
     assert "prove › msm [a]" in shown
+    # The time of all stages.
+    assert "total 0:00:0" in shown
 
 
 def test_short_or_quiet_work_shows_nothing() -> None:
@@ -123,6 +125,23 @@ def test_compilation_is_one_line_without_a_terminal() -> None:
     assert error == "compiling kernels, once: 2 of 2\n"
     assert out == "[('compiling kernels, once', 0, 4), ('prove', 0, 1)]\n"
     assert compiling(0.3, quiet=True) == (out, "")
+
+
+def test_the_last_line_of_compilation_has_the_total(capsys: pytest.CaptureFixture[str]) -> None:
+    """A line that ends below the total would look like work that was not finished."""
+    follow = _Compiling(Timeline(), None)
+    follow(0, 3)
+    follow._first_ns = 1
+    for done in (1, 2, 3):
+        follow(done, 3)
+    follow(3, 4)
+    follow(4, 4)
+    assert capsys.readouterr().err.splitlines() == [
+        "compiling kernels, once: 1 of 3", "compiling kernels, once: 3 of 3",
+    ]  # fmt: skip
+
+
+def test_short_compilation_is_not_reported() -> None:
     assert compiling(0.0)[1] == ""
 
 

@@ -290,7 +290,11 @@ class TestServing:
         ("words", "code", "message"),
         [
             ([], 3, "data: is required"),
-            (["--data", "d", "--http", "127.0.0.1:0"], 3, "is reachable by other machines"),
+            (
+                ["--data", "d", "--http", "127.0.0.1:0"],
+                3,
+                "is reachable by every user of this machine",
+            ),
             (["--data", "d", "--http", "80"], 3, "--http: listen.http.0: write unix:PATH"),
             (["--data", "d", "--add-key", "x"], 3, "--add-key takes NAME=PATH"),
             (["--data", "d", "--keys", "none"], 3, "is not a repository of keys"),

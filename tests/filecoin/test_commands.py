@@ -50,6 +50,9 @@ def test_a_window_post(
     assert "check vanilla proofs" in errors
     assert Path("proof").stat().st_size == 2 * 192
     assert run("verify", "post.json", "proof") == 9
+    errors = capsys.readouterr().err
+    assert "it is a test key of quod filecoin params; use the network's parameters" in errors
+    assert "quod groth16" not in errors
     assert run("verify", "post.json", "proof", "--insecure-test-key") == 0
     assert capsys.readouterr().out == "OK: the proof is valid.\n"
     vk = window_folder / WINDOW.file_name("vk")
@@ -81,6 +84,11 @@ def parameters_of(parameters: ParameterSet) -> str:
     return "key"
 
 
+def network_named(parameters: ParameterSet) -> Path:
+    """Write such a file under the network's name."""
+    return Path(parameters_of(parameters)).rename(parameters.file_name("params"))
+
+
 def vanilla_document() -> str:
     """A WindowPoSt with the vanilla proof of its sector."""
     return post_to_json(statement_of(7), [vanilla_proof(7)])
@@ -106,8 +114,8 @@ REFUSED: dict[str, tuple[Callable[[], list[Any]], int, str]] = {
     "another miner": (
         lambda: [
             "prove", written("a", commit_to_json(commit_output(), SECTOR)), "-o", "out",
-            "--miner", "1001", "--params", parameters_of(POREP),
-        ], 4, "replica_id: is not that of miner 1001 and sector 7",
+            "--miner", "f01001", "--params", parameters_of(POREP),
+        ], 4, "error: a, section replica_id: is not that of miner 1001 and sector 7",
     ),
     "no sector number": (
         lambda: [
@@ -144,7 +152,7 @@ REFUSED: dict[str, tuple[Callable[[], list[Any]], int, str]] = {
     "parameters of its own folder": (
         lambda: [
             "prove-window-post", written("a", vanilla_document()), "--params", ".",
-            "-o", Path(parameters_of(WINDOW)).rename(WINDOW.file_name("params")),
+            "-o", network_named(WINDOW),
         ], 2, "given twice",
     ),
     "no file": (lambda: ["prove", "none", "-o", "out"], 3, "none: does not exist"),
@@ -175,8 +183,25 @@ REFUSED: dict[str, tuple[Callable[[], list[Any]], int, str]] = {
         lambda: ["seal-test", "porep", "2KiB", "-o", "out", "--synthetic"], 2, "needs --whole",
     ),
     "whole": (
-        lambda: ["seal-test", "porep", "512MiB", "-o", "out", "--whole"], 3,
-        "sectors of up to 8MiB can be sealed",
+        lambda: ["seal-test", "porep", "512MiB", "-o", "out", "--whole"], 2,
+        "leave out --whole for 512MiB",
+    ),
+    "an address": (
+        lambda: ["prove", written("a", "{}"), "-o", "out", "--miner", "f3abc"], 2,
+        "--miner takes the actor id, such as 1000 or f01000, not 'f3abc'",
+    ),
+    "a large actor id": (
+        lambda: ["prove", written("a", "{}"), "-o", "out", "--miner", str(1 << 63)], 2,
+        "--miner takes the actor id",
+    ),
+    "no parameter folder": (
+        lambda: ["params", "--params", "none"], 3, "none: does not exist or is not a folder",
+    ),
+    "existing parameters": (
+        lambda: [
+            "params", "window", "2KiB", "--params", network_named(WINDOW).parent, "--seed", "1",
+            "--insecure-test-key",
+        ], 5, "exists, and may be the network's; name another folder with --params",
     ),
     "miner": (lambda: ["seal-test", "window", "2KiB", "-o", "out", "--miner", "7"], 2, "porep"),
     "number": (
@@ -226,7 +251,15 @@ def test_test_sectors(run: Run, capsys: pytest.CaptureFixture[str]) -> None:
         assert run("seal-test", kind, "2KiB", "-o", "file", "-q") == 0
         assert read_statement("file").statement.parameters.kind.value == kind
         assert run("inspect", "file", "--json") == 0
-        assert json.loads(capsys.readouterr().out)["parameters"] == f"{kind}-2KiB"
+        description = json.loads(capsys.readouterr().out)
+        assert description["parameters"] == f"{kind}-2KiB"
+        if kind == "winning":
+            assert description["registered_proof"] == "StackedDrgWinning2KiBV1"
+        assert entry.run(["inspect", "file"]) == 3
+        assert "use quod filecoin inspect" in capsys.readouterr().err
+    for name in ("a", "d"):
+        assert entry.run(["inspect", name]) == 3
+        assert "is an output of C1: use quod filecoin inspect" in capsys.readouterr().err
 
 
 def test_the_replica_id_is_that_of_the_miner(
@@ -338,7 +371,9 @@ def test_descriptions(
     description = described(window_folder / WINDOW.file_name("vk"))
     assert (description["named_as"], description["public"]) == ("window-2KiB", 22)
     assert description["network"] is None
-    assert "test key" in description["insecure"]
+    assert description["insecure"] == "it is a test key of quod filecoin params"
+    assert entry.run(["inspect", str(window_folder / WINDOW.file_name("vk")), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["insecure"] == description["insecure"]
     key = SimulatedKey(POREP.public)
     assert described(key.write(tmp_path / "vk"))["insecure"] is False
     (tmp_path / "proof").write_bytes(key.prove([1] * 39) * 10)

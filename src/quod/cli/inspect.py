@@ -25,12 +25,16 @@ def inspect(
     witnesses, models (gguf), keys and proofs of inferences, and checks them as the other commands
     would.
     """
+    from quod.errors import InputError
+    from quod.filecoin.describe import kind_by_start
     from quod.formats.inspect import contents, describe_bytes
     from quod.gkr.files.describe import describe_file
     from quod.inference.files.describe import describe_file as describe_inference
 
     # Read once, as a pipe cannot be read again.
     data, name = contents(file), os.fspath(file)
+    if (kind := kind_by_start(data)) is not None:
+        raise InputError(f"is {kind}: use quod filecoin inspect", path=name)
     description = describe_file(data, name) or describe_inference(data, name)
     if description is None:
         description = describe_bytes(data, name)
@@ -70,8 +74,9 @@ def _weakness(data: memoryview, name: str, kind: str) -> dict[str, object]:
     elif kind.startswith("verifying key"):
         weakness = weakness_of(parse_verification_key(bytes(data), name=name))
     elif kind.startswith("bellman"):
+        # The test keys in this format are those of Filecoin.
+        from quod.filecoin.parameters.files import weakness_in
         from quod.formats.bellman import BellmanVerifyingKey
-        from quod.groth16.encodings.bellman import weakness_in
 
         weakness = weakness_in(BellmanVerifyingKey.parse(data, name))
     else:

@@ -252,4 +252,6 @@ def _short(status: dict[str, Any]) -> dict[str, Any]:
         status["workers"] = [
             f"{worker['name']} {worker['state']}" for worker in document["workers"]
         ]
+        open_keys = [", ".join(key["names"]) or key["key"] for key in document["keys"]]
+        status["open_keys"] = open_keys or "none"
     return status

@@ -171,6 +171,11 @@ def served(
         for key in remote_keys
     ]  # fmt: skip
     show_table(columns, rows, right=("constraints", "bytes"))
+    if not rows:
+        note(
+            "The server has no registered keys that you may use. `quod status` lists the open "
+            "circuits of a server of Filecoin proofs, as does GetStatus of cuzk's protocol."
+        )
 
 
 def preload(

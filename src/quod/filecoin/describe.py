@@ -24,6 +24,13 @@ _MAX_PROOF_BYTES = PROOF_BYTES << 10
 _MAX_CHECKED_BYTES = 1 << 26
 _RECORD_KEY = b'"porep_config"'
 _START_BYTES = 1 << 16
+_KINDS_BY_KEY = {
+    _RECORD_KEY: "a file of seal records",
+    b'"Phase1Out"': "an output of C1",
+    b'"registered_proof"': "an output of C1 or a statement of a sealed sector",
+    b'"registered_post_proof"': "a statement of a proof of spacetime",
+    b'"comm_r_old"': "a statement of an update",
+}
 
 Description = dict[str, object]
 
@@ -54,6 +61,14 @@ def describe_file(path: AnyPath) -> Description:
 def is_record_file(data: bytes) -> bool:
     """Return true for records of sealed sectors, of which each has its configuration."""
     return _RECORD_KEY in data[:_START_BYTES]
+
+
+def kind_by_start(data: memoryview) -> str | None:
+    """Return the kind of a JSON file of Filecoin by the keys in its first bytes, or None."""
+    start = bytes(data[:_START_BYTES])
+    if start.lstrip()[:1] != b"{":
+        return None
+    return next((kind for key, kind in _KINDS_BY_KEY.items() if key in start), None)
 
 
 def _key(data: memoryview, name: str) -> Description:
@@ -122,6 +137,7 @@ def _statement(file: StatementFile) -> Description:
         description["sector_number"] = file.sector_number
     if isinstance(statement, PoStStatement):
         description["registered_post_proof"] = statement.proof.number
+        description["registered_proof"] = statement.proof.name
         description["sectors"] = len(statement.sectors)
     return description | {
         name: value.hex() for name, value in fields_of(statement).items() if type(value) is bytes

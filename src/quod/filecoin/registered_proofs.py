@@ -119,6 +119,12 @@ class PoStProof:
     sector: SectorShape
     api_version: ApiVersion
 
+    @property
+    def name(self) -> str:
+        """The name on the chain, such as StackedDrgWindow32GiBV1_1."""
+        version = "V1_1" if self.api_version is ApiVersion.V1_2 else "V1"
+        return f"StackedDrg{self.kind.value.capitalize()}{self.sector.name}{version}"
+
 
 _POST_VERSIONS = (
     (PoStKind.WINNING, ApiVersion.V1_0),

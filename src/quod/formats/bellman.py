@@ -48,6 +48,12 @@ VERIFYING_KEY = {
 LISTS = {"h": 1, "l": 1, "a": 1, "b_g1": 1, "b_g2": 2}
 """The lists of parameters, after their verifying key, and the group of each."""
 
+PURPOSES = {
+    "ic": "public inputs", "h": "the quotient", "l": "private variables", "a": "matrix A",
+    "b_g1": "matrix B in G1", "b_g2": "matrix B in G2",
+}  # fmt: skip
+"""The purpose of the points of each list, for the names of stages."""
+
 CURVE = BLS12_381
 HASH_BYTES, CONTRIBUTION_BYTES = 64, 544
 

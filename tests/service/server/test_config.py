@@ -14,6 +14,7 @@ from quod.service.keys import KeyRepository, ResidentKeys
 from quod.service.queue import Limits, Quota, open_queue
 from quod.service.server.clients import hashed_token, is_hashed, new_token
 from quod.service.server.config import Config
+from quod.service.server.listeners import check_listen
 from quod.service.server.pools import make_pool
 from quod.service.server.settings import read_config
 from quod.service.server.startup_check import risks
@@ -118,7 +119,7 @@ BAD = {
     "a priority": (WHOLE.replace("priority = 4", "priority = 10"), "clients.ann.priority: "),
     "a role": (WHOLE + 'roles = ["king"]', "clients.ann.roles.0: "),
     "a root": (WHOLE.replace("/srv/ann", "srv"), "clients.ann.root: must be an absolute path"),
-    "no tokens": (WHOLE.split("[clients")[0], "127.0.0.1:8080 is reachable by other machines"),
+    "no tokens": (WHOLE.split("[clients")[0], "127.0.0.1:8080 is reachable by every user of this machine"),
     "tokens without TLS": (
         WHOLE.replace("127.0.0.1", "0.0.0.0"), "0.0.0.0:8080 would accept tokens and witnesses"
     ),
@@ -276,3 +277,31 @@ def test_filecoin_permits_the_messages_of_curio(tmp_path: Path) -> None:
     cluster = {"workers": {"ray": "auto"}, "database": "postgresql://db/quod"}
     with pytest.raises(ValueError, match="workers on a cluster do not make Filecoin proofs"):
         Config.model_validate(fields | cluster)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('filecoin = "/params"', r"filecoin: must be a section, \[filecoin\]"),
+        ('[filecoin]\nparam = "/params"', "filecoin.param: unknown field"),
+        ("[filecoin]\nparams = 5", "filecoin.params: must be a path"),
+        ("[filecoin]\n", "filecoin.params: is required"),
+    ],
+)
+def test_wrong_sections_of_filecoin(text: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / "quod.toml").write_text(f'data = "{tmp_path}"\n{text}\n')
+    with pytest.raises(InputError, match=message):
+        read_config(tmp_path / "quod.toml", {}, {})
+
+
+def test_addresses_of_this_machine(tmp_path: Path) -> None:
+    for address, others in (("127.0.0.1:1", "every user of this machine"), ("[::]:1", "machines")):
+        with pytest.raises(InputError, match=f"is reachable by .*{others}"):
+            read_config(None, {("data",): str(tmp_path), ("listen", "grpc"): [address]}, {})
+
+
+def test_folders_of_sockets(tmp_path: Path) -> None:
+    fields = {"data": tmp_path / "d", "listen": {"grpc": [f"unix:{tmp_path}/none/s"]}}
+    with pytest.raises(InputError, match=f"the folder {tmp_path}/none does not exist; create it"):
+        check_listen(Config.model_validate(fields))
+    check_listen(Config.model_validate({"data": tmp_path / "d"}))

@@ -11,6 +11,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from datetime import timedelta
 from time import perf_counter_ns
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,7 @@ class _Compiling:
         self._timeline = timeline
         self._display = display
         self._is_reported = quiet or display is not None
+        self._shows_end = False
         self._first_ns = 0
         self._stage: Stage | None = None
         self._name = ""
@@ -79,6 +81,12 @@ class _Compiling:
         if not self._is_reported and now - self._first_ns > COMPILING_SECONDS * 1e9:
             self._is_reported = True
             # The reader may have gone, which does not affect the proof.
+            self._shows_end = done < total
+            with suppress(OSError, ValueError):
+                note(f"{self._name}: {done} of {total}")
+        elif self._shows_end and done == total:
+            # Otherwise the last line would look like work that was not finished.
+            self._shows_end = False
             with suppress(OSError, ValueError):
                 note(f"{self._name}: {done} of {total}")
         if done == total:
@@ -103,9 +111,11 @@ class ProgressDisplay:
         self._open: list[Stage] = []
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._draw, name="progress", daemon=True)
+        self._begin_ns = perf_counter_ns()
 
     def start(self) -> None:
-        """Start the drawing thread."""
+        """Start the drawing thread, and the clock of all stages."""
+        self._begin_ns = perf_counter_ns()
         self._thread.start()
 
     def stop(self) -> None:
@@ -144,6 +154,8 @@ class ProgressDisplay:
             BarColumn(bar_width=30),
             TextColumn("{task.fields[parts]}", markup=False),
             TimeElapsedColumn(),
+            # The clock of a line begins with its stage.
+            TextColumn("total {task.fields[all_time]}", markup=False),
             console=Console(file=sys.stderr),
             auto_refresh=False,
             transient=True,
@@ -158,12 +170,14 @@ class ProgressDisplay:
 
     def _update(self, progress: Progress, tasks: dict[int, tuple[Stage, TaskID]]) -> None:
         leaves = {id(stage): stage for stage in self.leaves()}
+        all_time = str(timedelta(seconds=int((perf_counter_ns() - self._begin_ns) / 1e9)))
         for key in [key for key in tasks if key not in leaves]:
             progress.remove_task(tasks.pop(key)[1])
         for key, stage in leaves.items():
             if key not in tasks:
-                task = progress.add_task(path_of(stage), total=None, parts="")
+                task = progress.add_task(path_of(stage), total=None, parts="", all_time="")
                 tasks[key] = (stage, task)
+            progress.update(tasks[key][1], all_time=all_time)
             if stage.total:
                 progress.update(
                     tasks[key][1],

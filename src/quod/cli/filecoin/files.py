@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
 
 from quod.cli.display.terminal import note, show_json, show_table, warn
-from quod.cli.filecoin.options import parameter_sets
+from quod.cli.filecoin.options import check_miner, miner_number, parameter_sets
 from quod.cli.inspect import show_description
 from quod.cli.outputs import check_outputs
 from quod.cli.parameters import (
@@ -68,6 +68,7 @@ def params(
     With --seed the command makes INSECURE parameters for tests and development networks instead.
     The exit code of a check is 0 only if each file is the network's or a test key.
     """
+    from quod.errors import OutputError
     from quod.filecoin.parameters.files import default_folder
 
     parameters = parameter_sets(kind, sector)
@@ -85,7 +86,13 @@ def params(
     (chosen,) = parameters
     chosen.check_device(device)
     paths = [target / chosen.file_name(suffix) for suffix in ("params", "vk", "meta")]
-    check_outputs(paths, [], exclusive=[] if force else paths)
+    check_outputs(paths, [])
+    existing = [path for path in paths if path.exists()]
+    if existing and not force:
+        raise OutputError(
+            f"{existing[0]}: exists, and may be the network's; name another folder with --params, "
+            "or replace it with --force"
+        )
     from quod.cli.display.progress import followed_timeline
     from quod.filecoin.parameters.generation import make_parameters
 
@@ -105,6 +112,7 @@ def _check_parameters(sets: list[ParameterSet], folder: Path) -> None:
     from quod.filecoin.parameters.files import (
         Origin,
         check_public_count,
+        download_advice,
         file_digest,
         origin_of,
     )
@@ -118,9 +126,11 @@ def _check_parameters(sets: list[ParameterSet], folder: Path) -> None:
         if existing_size(path := folder / parameters.file_name(suffix)) is not None
     ]  # fmt: skip
     if not files:
+        if not folder.is_dir():
+            raise InputError("does not exist or is not a folder", path=str(folder))
         raise InputError(
-            "has no files of these parameters; download them as lotus does, or make test "
-            "parameters with --seed",
+            f"has no files of these parameters; {download_advice()}, or name another folder with "
+            "--params",
             path=str(folder),
         )
     rows, errors = [], []
@@ -165,12 +175,12 @@ def seal_test(
     sector: Annotated[str, Argument("SECTOR", "Sector size, such as 32GiB.")],
     output: Annotated[Path, Option("--output", "-o", metavar="FILE", help="File (JSON).")],
     miner: Annotated[
-        int | None,
+        str | None,
         Option(
             "--miner",
             metavar="N",
-            least=0,
-            help=f"Actor id of the miner, for porep. Default: {_TEST_MINER}.",
+            check=check_miner,
+            help=f"Actor id of the miner, such as f01000, for porep. Default: {_TEST_MINER}.",
         ),
     ] = None,
     sector_number: Annotated[
@@ -201,6 +211,8 @@ def seal_test(
     Without --whole no sector exists: only the nodes on the challenged paths are computed, and the
     nodes next to them are random. Use the proofs only to test or benchmark provers.
     """
+    from quod.filecoin.sealing.sealed_sector import MAX_SECTOR
+
     if kind != "porep" and (all_nodes or synthetic):
         raise WrongUsage("--whole and --synthetic are only for porep")
     if synthetic and not all_nodes:
@@ -212,6 +224,11 @@ def seal_test(
     if kind == "update" and sector_number is not None:
         raise WrongUsage("--sector-number has no effect on update")
     (parameters,) = parameter_sets(kind, sector)
+    if all_nodes and parameters.sector.size > MAX_SECTOR.size:
+        raise WrongUsage(
+            f"--whole seals sectors of up to {MAX_SECTOR.name}; leave out --whole for {sector}, to "
+            "compute only the nodes of the vanilla proofs"
+        )
     check_outputs([output], [])
     from quod.cli.display.progress import followed_timeline
     from quod.device.discovery import resolve_device
@@ -225,7 +242,7 @@ def seal_test(
         with timeline.stage("seal"):
             if kind == "porep":
                 text = commit_text(
-                    parameters.sector, _TEST_MINER if miner is None else miner, number, seed,
+                    parameters.sector, miner_number(miner, _TEST_MINER), number, seed,
                     opened, all_nodes=all_nodes, synthetic=synthetic,
                 )  # fmt: skip
             elif kind == "update":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,10 +31,37 @@ Params = Annotated[
         "FIL_PROOFS_PARAMETER_CACHE, or else /var/tmp/filecoin-proof-parameters.",
     ),
 ]  # fmt: skip
+
+
+def check_miner(text: str | None) -> None:
+    """Raise WrongUsage unless the value of --miner is an actor id or an ID address, or None."""
+    if text is None:
+        return
+    if not (match := _MINER.fullmatch(text)) or int(match[1]) >= 1 << 63:
+        raise WrongUsage(
+            f"--miner takes the actor id, such as 1000 or f01000, not {text!r}; `lotus state "
+            "lookup` prints that of another address"
+        )
+
+
+def miner_number(text: str | None, default: int) -> int:
+    """Return the actor id in the value of --miner; `default` for None."""
+    if text is None:
+        return default
+    match = _MINER.fullmatch(text)
+    assert match is not None
+    return int(match[1])
+
+
+_MINER = re.compile(r"(?:[ft]0)?([0-9]{1,19})", re.ASCII)
+
 Miner = Annotated[
-    int | None,
-    Option("--miner", metavar="N", least=0, help="Actor id of the miner, to check the replica id."),
-]
+    str | None,
+    Option(
+        "--miner", metavar="N", check=check_miner,
+        help="Actor id of the miner, such as f01000, to check the replica id.",
+    ),
+]  # fmt: skip
 SectorNumber = Annotated[
     int | None,
     Option("--sector-number", metavar="N", least=0, help="The sector's number, with --miner."),

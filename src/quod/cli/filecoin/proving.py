@@ -14,6 +14,7 @@ from quod.cli.filecoin.options import (
     Output,
     Params,
     SectorNumber,
+    miner_number,
     number_of_sector,
 )
 from quod.cli.one_shot import quick_kernels
@@ -52,8 +53,12 @@ def prove(
         from quod.filecoin.checks.circuit_inputs import checked_commit_inputs
 
         assert file.output is not None
-        number = None if miner is None else number_of_sector(file, sector_number, commit)
-        return checked_commit_inputs(file.output, miner=miner, sector_number=number, device=device)
+        if miner is None:
+            return checked_commit_inputs(file.output, device=device)
+        return checked_commit_inputs(
+            file.output, miner=miner_number(miner, 0),
+            sector_number=number_of_sector(file, sector_number, commit), device=device,
+        )  # fmt: skip
 
     _prove("porep", commit, output, inputs, params, device, timings=timings, quiet=quiet)
 

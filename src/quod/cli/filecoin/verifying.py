@@ -6,7 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from quod.cli.display.terminal import show_valid, warn
-from quod.cli.filecoin.options import Miner, Params, SectorNumber, number_of_sector, sector_of
+from quod.cli.filecoin.options import (
+    Miner,
+    Params,
+    SectorNumber,
+    miner_number,
+    number_of_sector,
+    sector_of,
+)
 from quod.cli.parameters import Argument, Device, InsecureTestKey, Option, Quiet, WrongUsage
 from quod.wording import counted
 
@@ -71,7 +78,7 @@ def verify(
         raise WrongUsage("--sector is only for seal records")
     file = parse_statement(data, name)
     if miner is not None:
-        _check_identity(file, name, miner, sector_number)
+        _check_identity(file, name, miner_number(miner, 0), sector_number)
     key = keys.of(file.statement.parameters)
     if not verify_proof(key, file.statement, _read_proof(proof, file.statement)):
         raise VerificationError(

@@ -25,6 +25,7 @@ from quod.field.array import Words, from_montgomery, to_montgomery
 from quod.field.moduli import Modulus
 from quod.formats.bellman import (
     LISTS,
+    PURPOSES,
     VERIFYING_KEY,
     EncodedParameters,
     Place,
@@ -142,11 +143,11 @@ def open_bellman(
         for name, data in parameters.lists.items()
     }  # fmt: skip
     for name, data in parameters.lists.items():
-        with timeline.stage(f"read {name}", bytes=len(data)):
+        with timeline.stage(f"read points for {PURPOSES[name]}", bytes=len(data)):
             place, log2 = parameters.places[name], circuit.log2_domain if name == "h" else 0
             _decode(target, data, bases[name], place, reversed_bits=log2, checked=checked)
         if checked:
-            with timeline.stage(f"check {name}"):
+            with timeline.stage(f"check points for {PURPOSES[name]}"):
                 _check_points(target, bases[name], place, reversed_bits=log2)
     key_points = _points(parameters, {MSM_OF_LIST[name]: base for name, base in bases.items()})
     # The key takes the bases: those that do not stay on the device are freed.

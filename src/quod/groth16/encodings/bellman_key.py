@@ -27,7 +27,7 @@ from quod.device.runtime.timeline import Timeline
 from quod.errors import InputError, MismatchError
 from quod.field.array import Words, from_montgomery, to_montgomery, words_to_integers
 from quod.formats import BellmanParameters, R1cs, SparseMatrix, Zkey
-from quod.formats.bellman import VERIFYING_KEY
+from quod.formats.bellman import PURPOSES, VERIFYING_KEY
 from quod.formats.source import Path
 from quod.groth16.setup import Constraints, coefficients_of
 from quod.msm.subgroup import first_bad_point
@@ -191,7 +191,7 @@ def _check_points(
         location = parameters.places[name]
         group = GROUPS[f"{BLS12_381.name}.g{location.group}"]
         rows = words.reshape(-1, *group.shape)
-        with timeline.stage(f"check {name}", bytes=rows.nbytes):
+        with timeline.stage(f"check points for {PURPOSES.get(name, name)}", bytes=rows.nbytes):
             bad_point = first_bad_point(device, group, rows, subgroup=True, infinity=False)
         if bad_point is not None:
             raise location.error(bad_point[0], f"point {bad_point[0]} of {name} {bad_point[1]}")

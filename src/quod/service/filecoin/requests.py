@@ -164,8 +164,9 @@ def _post(request: pb.SubmitProofRequest, kind: PoStKind) -> StatementFile:
     challenges = WINNING_CHALLENGES if kind is PoStKind.WINNING else WINDOW_CHALLENGES
     most = 1 if kind is PoStKind.WINNING else proof.sector.window_sectors
     if not 1 <= len(request.vanilla_proofs) <= most:
+        expected = "1 entry" if most == 1 else f"1 to {most} entries"
         raise InputError(
-            f"must have 1 to {most} entries, not {len(request.vanilla_proofs)}",
+            f"must have {expected}, not {len(request.vanilla_proofs)}",
             section="vanilla_proofs",
         )
     vanilla_proofs = [
@@ -183,7 +184,8 @@ def _update(request: pb.SubmitProofRequest) -> StatementFile:
     count = sector.update.partitions
     if len(request.vanilla_proofs) != count:
         raise InputError(
-            f"must have {count} entries, not {len(request.vanilla_proofs)}",
+            f"must have {count} {'entry' if count == 1 else 'entries'}, not "
+            f"{len(request.vanilla_proofs)}",
             section="vanilla_proofs",
         )
     vanilla_proofs = tuple(

@@ -153,11 +153,14 @@ class FilecoinWorker:
                 if self._was_ready:
                     delay = _RETRY_SECONDS
                 self._report_end(error, delay)
-            with self._changed:
-                if not self._closing:
-                    self._restarts += 1
-                    self._changed.wait_for(lambda: self._closing, delay)
+            self._pause(delay)
             delay = min(2 * delay, _MAX_RETRY_SECONDS)
+
+    def _pause(self, seconds: float) -> None:
+        """Wait before the device is opened again, unless the worker is closed."""
+        with self._changed:
+            self._restarts += not self._closing
+            self._changed.wait_for(lambda: self._closing, seconds)
 
     def _report_end(self, error: Exception, delay: float) -> None:
         """Log the error that ended the worker; the places in the code only if it is a defect."""

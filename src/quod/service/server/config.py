@@ -308,9 +308,15 @@ class Config(_Section):
         if len({*tokens}) != len(tokens):
             raise ValueError("two clients have the same token")
         if self.listen.open and not tokens and not self.listen.insecure_no_auth:
+            address = self.listen.open[0]
+            others = (
+                "every user of this machine"
+                if _is_loopback(address.rpartition(":")[0])
+                else "other machines"
+            )
             raise ValueError(
-                f"{self.listen.open[0]} is reachable by other machines: give clients "
-                "tokens (quod serve --new-token), or pass --insecure-no-auth"
+                f"{address} is reachable by {others}: give clients tokens (quod serve "
+                "--new-token), listen on a Unix socket, or pass --insecure-no-auth"
             )
         if self.listen.plaintext and tokens and not self.listen.insecure_plaintext:
             raise ValueError(

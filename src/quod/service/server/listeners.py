@@ -289,6 +289,18 @@ def _socket_path(folder: Path, address: str) -> str:
         raise InputError(
             f"a Unix socket's path must have at most {_MAX_SOCKET_PATH_BYTES} bytes", path=path
         )
+    # The server makes the data folder itself.
+    if (parent := Path(path).parent) != folder.absolute():
+        if not parent.is_dir():
+            raise InputError(
+                f"the folder {parent} does not exist; create it, owned by the server's user",
+                path=path,
+            )
+        if not os.access(parent, os.W_OK | os.X_OK):
+            raise InputError(
+                f"the server's user may not create a socket in {parent}; make it the user's",
+                path=path,
+            )
     return path
 
 

@@ -82,8 +82,10 @@ def _put(values: dict[str, Any], fields: Fields, value: object, source: str) -> 
 
 
 def _input_error(error: ValidationError, sources: Mapping[Fields, str]) -> InputError:
-    """Convert the first validation error: its source, field and reason, without the value."""
-    details = error.errors(include_input=False, include_url=False, include_context=False)[0]
+    """Convert a validation error: its source, field and reason, without the value."""
+    errors = error.errors(include_input=False, include_url=False, include_context=False)
+    # A misspelled field is also one that is missing, which says less.
+    details = next((each for each in errors if each["type"] == "extra_forbidden"), errors[0])
     field_path = tuple(str(part) for part in details["loc"])
     source = next(
         (sources[field_path[:length]] for length in range(len(field_path), -1, -1)
@@ -95,6 +97,10 @@ def _input_error(error: ValidationError, sources: Mapping[Fields, str]) -> Input
         message = "unknown field"
     elif details["type"] in ("tuple_type", "list_type"):
         message = 'must be a list, as ["..."]'
+    elif details["type"] == "path_type":
+        message = "must be a path"
+    elif details["type"] in ("model_type", "dict_type"):
+        message = f"must be a section, [{'.'.join(field_path)}]"
     elif details["type"] == "missing":
         message = "is required"
         source = sources.get((), "the configuration")
