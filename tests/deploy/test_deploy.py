@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from quod.filecoin.parameters.files import DEFAULT_FOLDER
 from quod.service.server.settings import read_config
 
 REPOSITORY = Path(__file__).parents[2]
@@ -111,6 +112,34 @@ def test_systemd_unit_is_valid(tmp_path: Path) -> None:
     unit.write_text(text.replace("/opt/quod/bin", str(tmp_path)))
     done = subprocess.run([program, "verify", str(unit)], capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
+    drop_in = tmp_path / "quod.service.d" / "filecoin.conf"
+    drop_in.parent.mkdir()
+    text = (DEPLOY / "filecoin.conf").read_text().replace("=curio", "=root")
+    drop_in.write_text(text.replace("/opt/quod/bin", str(tmp_path)))
+    done = subprocess.run([program, "verify", str(unit)], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_filecoin_drop_in_matches_the_documentation(tmp_path: Path) -> None:
+    """The socket is in the folder that the unit makes, and the parameters' folder is visible."""
+    page = (REPOSITORY / "docs" / "filecoin.md").read_text()
+    text = (DEPLOY / "filecoin.conf").read_text()
+    [socket] = re.findall(r"unix:(/\S+?)\"", text)
+    assert f"`unix://{socket}`" in page
+    [folder] = re.findall(r"^RuntimeDirectory=(\S+)", text, re.MULTILINE)
+    assert Path(socket).parent == Path("/run") / folder
+    [visible] = re.findall(r"^BindReadOnlyPaths=(\S+)", text, re.MULTILINE)
+    assert visible == DEFAULT_FOLDER
+    # The section that quod.toml shows as a comment is right.
+    shown = re.search(
+        r"^# \[filecoin\].*?(?=\n\n)", (DEPLOY / "quod.toml").read_text(), re.M | re.S
+    )
+    assert shown is not None
+    section = "\n".join(line.removeprefix("# ") for line in shown[0].splitlines())
+    (tmp_path / "quod.toml").write_text(f'data = "{tmp_path}"\n{section}\n')
+    config = read_config(tmp_path / "quod.toml", {}, {})
+    assert config.filecoin is not None
+    assert (str(config.filecoin.params), config.filecoin.insecure_test_key) == (visible, False)
 
 
 def test_the_unit_is_ended_before_other_services() -> None:

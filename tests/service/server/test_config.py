@@ -119,7 +119,9 @@ BAD = {
     "a priority": (WHOLE.replace("priority = 4", "priority = 10"), "clients.ann.priority: "),
     "a role": (WHOLE + 'roles = ["king"]', "clients.ann.roles.0: "),
     "a root": (WHOLE.replace("/srv/ann", "srv"), "clients.ann.root: must be an absolute path"),
-    "no tokens": (WHOLE.split("[clients")[0], "127.0.0.1:8080 is reachable by every user of this machine"),
+    "no tokens": (
+        WHOLE.split("[clients")[0], "127.0.0.1:8080 is reachable by every user of this machine",
+    ),
     "tokens without TLS": (
         WHOLE.replace("127.0.0.1", "0.0.0.0"), "0.0.0.0:8080 would accept tokens and witnesses"
     ),

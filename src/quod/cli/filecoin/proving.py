@@ -159,7 +159,10 @@ def _prove(
         show_timings(timeline)
     partitions = counted(statement.partitions, "partition")
     seconds = perf_counter() - begin
-    note(f"Proved {partitions} in {seconds:.2f} s on {device} (checked): {output}", quiet=quiet)
+    note(
+        f"Proved {partitions} in {seconds:.2f} s on {device} and verified the proof: {output}",
+        quiet=quiet,
+    )
 
 
 def _check_kind(path: Path, file: StatementFile, kind: str) -> None:
