@@ -19,8 +19,9 @@ from quod.filecoin.proving import Prover
 from quod.formats import Zkey
 from quod.formats.source import existing_size
 from quod.frozen import frozen
+from quod.groth16.device_key.bases import base_bytes
 from quod.groth16.device_key.key import DeviceKey
-from quod.groth16.device_key.memory import WITNESSES
+from quod.groth16.device_key.memory import CUT, WITNESSES
 from quod.service.errors import KeyInUseError
 from quod.service.filecoin.circuit_ids import circuit_id
 from quod.service.keys import CacheStatus, Tier
@@ -166,17 +167,24 @@ def memory_bytes(prover: Prover) -> int:
 
 
 def host_peak_bytes(prover: Prover, file_bytes: int) -> int:
-    """Estimate the most bytes of host memory during a proof, or while its key is opened.
+    """Estimate the host memory of a key in bytes, with the most that a proof or opening adds.
 
+    A key in a GPU's memory alone takes the host's for what is streamed from it.
     file_bytes: the size of the parameter file.
     """
-    key, on_host = prover.key, in_host_memory(prover.key.device)
-    key_bytes = memory_bytes(prover) if on_host else 0
+    key = prover.key
+    if isinstance(key, DeviceKey):
+        memory = key.memory
+        if memory.staying is None:
+            return 0
+        sizes = base_bytes(memory.circuit)
+        return sum(sizes[name] for name in CUT) - memory.staying
+    on_host = in_host_memory(key.device)
     # The witness of the next partition is computed during a proof.
     witnesses = WITNESSES * prover.circuit.wires * CURVES[key.curve].fr.bytes
-    # The points as they are in the file, and those in Montgomery form.
-    opening = 2 * file_bytes if on_host else 0
-    return key_bytes + max(opening, witnesses + key.peak_bytes)
+    # While a key is opened, the points as they are in the file and those in Montgomery form.
+    extra_bytes = max(2 * file_bytes, witnesses + key.peak_bytes)
+    return _array_bytes(key.zkey) + on_host * key.resident.nbytes + extra_bytes
 
 
 def _array_bytes(zkey: Zkey) -> int:
