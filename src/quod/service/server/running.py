@@ -114,7 +114,8 @@ async def _drain(
     # Before the listeners end: the calls can still report that their jobs are cancelled.
     await service.cancel_unkept_jobs()
     unfinished_jobs = await service.unfinished_jobs()
-    finished = drain_task.done() and drain_task.result() and unfinished_jobs == 0
+    drained = drain_task.done() and drain_task.result()
+    finished = drained if unfinished_jobs is None else unfinished_jobs == 0
     _log.info("drained", extra={"finished": finished, "unfinished_jobs": unfinished_jobs})
     return finished
 
