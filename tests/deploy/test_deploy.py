@@ -128,7 +128,7 @@ def test_filecoin_drop_in_matches_the_documentation(tmp_path: Path) -> None:
     assert f"`unix://{socket}`" in page
     [folder] = re.findall(r"^RuntimeDirectory=(\S+)", text, re.MULTILINE)
     assert Path(socket).parent == Path("/run") / folder
-    [visible] = re.findall(r"^BindReadOnlyPaths=(\S+)", text, re.MULTILINE)
+    [visible] = re.findall(r"^BindReadOnlyPaths=-(\S+)", text, re.MULTILINE)
     assert visible == DEFAULT_FOLDER
     # The section that quod.toml shows as a comment is right.
     shown = re.search(
