@@ -19,6 +19,7 @@ import pytest
 
 from quod.cli import entry
 from quod.groth16 import Proof, VerifyingKey
+from quod.service.keys import KeyRepository
 from quod.service.server.clients import hashed_token
 from tests.service.queue.crashing import REPOSITORY
 from tests.service.server.conftest import Start, keys, start  # noqa: F401
@@ -102,7 +103,7 @@ class TestAsking:
     ) -> None:
         code, out, _ = run(capsys, "status")
         assert code == 0
-        for text in ("state", "ready", "fake ready", "kept"):
+        for text in ("state", "ready", "fake ready", "kept", "open keys", "none"):
             assert text in out
         assert json.loads(run(capsys, "status", "--json")[1])["document"]["format"] == 1
         [key] = json.loads(run(capsys, "keys", "served", "--json")[1])
@@ -114,6 +115,15 @@ class TestAsking:
             assert (code, err.count("\n")) == (10, 1)
         assert [call[0] for call in server.pool.calls] == ["preload", "evict"]
         assert run(capsys, "keys", "evict", "membership", "--worker", "fake")[0] == 10
+
+    def test_a_server_without_registered_keys(
+        self, start: Start, capsys: pytest.CaptureFixture[str],  # noqa: F811
+        monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    ) -> None:  # fmt: skip
+        KeyRepository(tmp_path / "keys", create=True)
+        monkeypatch.setenv("QUOD_SERVER", start(keys=tmp_path / "keys").listeners.grpc[0])
+        code, _, err = run(capsys, "keys", "served")
+        assert (code, "`quod status` lists the open circuits" in err) == (0, True)
 
     def test_the_server_of_the_folder_data(
         self, start: Start, capsys: pytest.CaptureFixture[str],  # noqa: F811
