@@ -42,7 +42,15 @@ MAKE_OUT = "mkdir -p out"
 # Pages whose blocks take more than six seconds. What they show has tests of its own.
 SLOW = [
     REPOSITORY / "docs" / name
-    for name in ("circuits.md", "cli.md", "gkr.md", "inference.md", "python.md", "tensors.md")
+    for name in (
+        "circuits.md",
+        "cli.md",
+        "filecoin.md",
+        "gkr.md",
+        "inference.md",
+        "python.md",
+        "tensors.md",
+    )
 ]
 
 # What is not installed everywhere, by a line of the snippets that need it.
