@@ -20,6 +20,7 @@ from quod.formats.r1cs import KIND, VERSION, r1cs_writer
 from quod.formats.source import Path
 from quod.formats.wtns import write_wtns
 from quod.r1cs import digest
+from quod.r1cs.calculator.circuit_module import calculator_module
 from quod.r1cs.checks import Failure, UnsatisfiedError, failing_rows, failures_of
 from quod.r1cs.determinism.lints import Finding, lints_of
 from quod.r1cs.determinism.report import Report
@@ -314,6 +315,19 @@ class Circuit:
     def write_sym(self, path: Path) -> None:
         """Write the names of all wires as circom does (.sym); OutputError if that fails."""
         write_names(path, self.system)
+
+    def wasm(self) -> bytes:
+        """Return the witness calculator: a WebAssembly module with the interface of circom's.
+
+        It computes the witnesses of `witness`. In its interface an input of bits has a value for
+        each bit. Raises InputError for a hint that is not a function of `quod.r1cs.native`, and for
+        a circuit that is too large.
+        """
+        return calculator_module(self)
+
+    def write_wasm(self, path: Path) -> None:
+        """Write the result of `wasm` to a file; also raises OutputError if writing fails."""
+        write_atomically(path, self.wasm())
 
     def write_wtns(self, path: Path, inputs: Inputs) -> None:
         """Write the witness for these inputs as circom's witness calculators do (.wtns).

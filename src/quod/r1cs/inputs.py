@@ -103,8 +103,12 @@ def input_wires(declared: Mapping[str, Input], public: int) -> NDArray[np.int64]
     inputs = declared.values()
     wires = [wire for each in inputs if not each.bits for wire in each.wires]
     wires += [wire for each in inputs if each.bits for wire in each.wires]
-    array = np.array([ONE, *wires], np.int64)
-    return np.where(array < ONE, -array, array + public * (array > ONE))
+    return wire_indices(np.array([ONE, *wires], np.int64), public)
+
+
+def wire_indices(wires: NDArray[np.int64], public: int) -> NDArray[np.int64]:
+    """Return the indices of wires in a witness with `public` public wires."""
+    return np.where(wires < ONE, -wires, wires + public * (wires > ONE))
 
 
 def input_words(modulus: Modulus, inputs: Sequence[InputNumbers], wires: int) -> Words:

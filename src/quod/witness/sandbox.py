@@ -29,7 +29,9 @@ _REASONS: Final = {
     6: "an input has more values than its signal",
 }
 # The only messages of calculators that errors show; others may contain secret values.
-_LINE: Final = re.compile(rb"Error in template ([A-Za-z_][A-Za-z0-9_$]{0,99}) line: ([0-9]{1,9})")
+_LINE: Final = re.compile(
+    rb"Error in (?:template )?([A-Za-z_][A-Za-z0-9_$.-]{0,99}) line: ([0-9]{1,9})"
+)
 _MAX_LINES: Final = 16
 _MEMORIES = 3
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.errors import InputError
+from quod.r1cs import native
 from quod.r1cs.gadgets.signals import bit_signals, max_comparison_bits, signals
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
@@ -38,11 +39,7 @@ def one_hot(system: ConstraintSystem, index: Operand, count: int) -> list[Signal
     """
     count = whole_number("count", count, 1, 1 << _MAX_BITS)
     position = signal_of(system, index)
-
-    def flag_values(index_value: int) -> list[int]:
-        return [int(flag_index == index_value) for flag_index in range(count)]
-
-    hot = system.hint(flag_values, [position], count)
+    hot = system.hint(native.one_hot, [position, count], count)
     for flag_index, flag in enumerate(hot):
         system.enforce(flag, position - flag_index, system.zero)
     system.assert_equal(system.sum(hot), 1)

@@ -161,7 +161,7 @@ class BlockSchedule:
     """
 
     def __init__(self, block: Block, waves_of: Mapping[int, int]) -> None:
-        """Schedule a block; `waves_of` has the waves of each block that it calls, by its id."""
+        """Schedule a block; `waves_of` has the waves of each block's calls, by its id."""
         system = block.system
         self._system, self._placements = system, system.placements
         self.starts: list[int] = []
@@ -178,9 +178,7 @@ class BlockSchedule:
         for placement in system.placements:
             self._add_steps(system.steps[first_step : placement.own_steps])
             first_step = placement.own_steps
-            self._add_placement(
-                placement, 1 if placement.block.shortcut else waves_of[id(placement.block)]
-            )  # fmt: skip
+            self._add_placement(placement, waves_of[id(placement.block)])
         self._add_steps(system.steps[first_step:])
 
     def _add_steps(self, steps: Sequence[Step]) -> None:
@@ -243,49 +241,54 @@ def _operands(system: TracedSystem, step: Step) -> Iterator[int]:
         yield from step.signal.wires
 
 
-def schedule_of(system: TracedSystem, parts: Parts, lower: Lower) -> Schedule:
+def schedule_of(
+    system: TracedSystem, parts: Parts, lower: Lower, *, use_shortcuts: bool = True
+) -> Schedule:
     """Return the schedule of a finished system.
 
     parts: those of the system.
     lower: returns the program of steps of a block.
+    use_shortcuts: without them, calls of blocks with shortcuts are computed as all others.
     """
-    blocks, schedules = _block_schedules(system)
+    blocks, schedules = _block_schedules(system, use_shortcuts)
     stages = [
         Stage(part, wave, lower(block, steps))
         for part, block in enumerate(blocks)
         for wave, steps in enumerate(schedules[id(block)].steps)
         if steps
     ]
-    starts, call_waves = _starts(blocks, schedules)
+    starts, call_waves = _starts(blocks, schedules, use_shortcuts)
     shortcuts = [
         ShortcutCalls.of(part, block, block.shortcut, call_waves[part])
         for part, block in enumerate(blocks)
-        if block.shortcut is not None
+        if block.shortcut is not None and use_shortcuts
     ]
     return Schedule(parts, tuple(stages), starts, tuple(shortcuts))
 
 
 def wave_count(system: TracedSystem) -> int:
     """Return the number of waves of a finished system."""
-    blocks, schedules = _block_schedules(system)
+    blocks, schedules = _block_schedules(system, True)
     circuit, *called = blocks
     last_waves = [schedules[id(block)].waves for block in called if block.shortcut is not None]
     return schedules[id(circuit)].waves + max(last_waves, default=0)
 
 
-def _block_schedules(system: TracedSystem) -> tuple[list[Block], dict[int, BlockSchedule]]:
+def _block_schedules(
+    system: TracedSystem, use_shortcuts: bool
+) -> tuple[list[Block], dict[int, BlockSchedule]]:
     """Return the blocks of a system, callers first, and the schedule of each by its id."""
     blocks = callers_first(Block(system, 0, None))
     schedules: dict[int, BlockSchedule] = {}
     waves_of: dict[int, int] = {}
     for block in reversed(blocks):
         schedule = schedules[id(block)] = BlockSchedule(block, waves_of)
-        waves_of[id(block)] = schedule.waves
+        waves_of[id(block)] = 1 if use_shortcuts and block.shortcut else schedule.waves
     return blocks, schedules
 
 
 def _starts(
-    blocks: Sequence[Block], schedules: Mapping[int, BlockSchedule]
+    blocks: Sequence[Block], schedules: Mapping[int, BlockSchedule], use_shortcuts: bool
 ) -> tuple[tuple[Indices, ...], tuple[Indices, ...]]:
     """Return the first waves of the copies of each block, and the waves of their calls.
 
@@ -297,7 +300,8 @@ def _starts(
     starts, call_waves = [], []
     for block in blocks:
         waves = np.concatenate(calls.pop(id(block)))
-        first = waves if block.shortcut is None else np.maximum(waves, last_wave)
+        is_delayed = use_shortcuts and block.shortcut is not None
+        first = np.maximum(waves, last_wave) if is_delayed else waves
         placement_starts = schedules[id(block)].starts
         for placement, start in zip(block.system.placements, placement_starts, strict=True):
             calls[id(placement.block)].append(first + start)

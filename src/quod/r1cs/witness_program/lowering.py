@@ -40,9 +40,13 @@ _FIRST_REGISTER = 2
 _MAX_STRETCH = 1 << 14
 
 
-def lowered(block: Block, steps: Sequence[Step]) -> Program:
-    """Lower steps of a block to a program, which loads all other wires from the witness."""
-    lowering = _Lowering(block)
+def lowered(block: Block, steps: Sequence[Step], *, exact: bool = False) -> Program:
+    """Lower steps of a block to a program, which loads all other wires from the witness.
+
+    exact: a quotient by 0 is 0, as in `quod.r1cs.witness_program.replay`. Without it, a quotient
+        by 0 marks the witness as dividing by 0, which saves instructions.
+    """
+    lowering = _Lowering(block, exact)
     for step in steps:
         lowering.lower(step)
     return lowering.finished(steps)
@@ -64,8 +68,9 @@ class _Registers(dict[int, int]):
 class _Lowering:
     """The state of lowering: the instructions so far, and the fraction of each wire."""
 
-    def __init__(self, block: Block) -> None:
+    def __init__(self, block: Block, exact: bool) -> None:
         self.block, self.system, self.prime = block, block.system, block.system.prime
+        self.exact = exact
         self.code: list[int] = []
         self.terms: list[int] = []
         self.coefficients: dict[int, int] = {}
@@ -243,6 +248,9 @@ class _Lowering:
         numerator = self.product(
             numerator, self.power_product(_quotient(common_denominator, denominator))
         )
+        if self.exact:
+            numerator = self.shared(Op.UNLESS_ZERO, divisor, numerator)
+            divisor = self.shared(Op.GUARD, divisor, 0)
         denominator = _times(_quotient(common_denominator, divisor_denominator), ((divisor, 1),))
         if divisor not in self.inverses:
             self.divisors[divisor] = None

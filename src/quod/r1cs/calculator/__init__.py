@@ -1,0 +1,1 @@
+"""Witness calculators of circuits in Python: WebAssembly modules with circom's interface."""

@@ -1,0 +1,47 @@
+"""Native hints: functions for `ConstraintSystem.hint` that calculators in browsers also have.
+
+A hint may be any Python function, but a page cannot run Python. It can run circuits whose hints are
+functions of this module. All are defined for all integers below the prime.
+"""
+
+from __future__ import annotations
+
+from math import isqrt
+
+from quod.r1cs.witness_program.steps import HintFunction
+
+
+def quotient_and_remainder(dividend: int, divisor: int) -> tuple[int, int]:
+    """Divide integers; the quotient by 0 is 0, and the remainder the dividend."""
+    return divmod(dividend, divisor) if divisor else (0, dividend)
+
+
+def one_hot(index: int, count: int) -> list[int]:
+    """Return `count` bits, of which the one at the index is 1; the count must be a constant."""
+    return [int(each == index) for each in range(count)]
+
+
+def integer_root(number: int) -> int:
+    """Return the largest integer whose square is at most the number."""
+    return isqrt(number)
+
+
+def bitwise_and(a: int, b: int) -> int:
+    """Return the bitwise AND of integers."""
+    return a & b
+
+
+def bitwise_or(a: int, b: int) -> int:
+    """Return the bitwise OR of integers; in the circuit's field, so modulo the prime."""
+    return a | b
+
+
+def bitwise_xor(a: int, b: int) -> int:
+    """Return the bitwise exclusive OR of integers, modulo the prime."""
+    return a ^ b
+
+
+NATIVE_HINTS: tuple[HintFunction, ...] = (
+    quotient_and_remainder, one_hot, integer_root, bitwise_and, bitwise_or, bitwise_xor,
+)  # fmt: skip
+"""The functions in the order of their numbers in calculators."""
