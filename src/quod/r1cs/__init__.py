@@ -20,6 +20,14 @@ if TYPE_CHECKING:
     from quod.r1cs.determinism.report import Report as Report
     from quod.r1cs.determinism.report import Verdict as Verdict
     from quod.r1cs.determinism.tamper import Accepted as Accepted
+    from quod.r1cs.functions.signature import Private as Private
+    from quod.r1cs.functions.signature import PrivateBits as PrivateBits
+    from quod.r1cs.functions.signature import PrivateBytes as PrivateBytes
+    from quod.r1cs.functions.signature import PrivateList as PrivateList
+    from quod.r1cs.functions.signature import PrivatePoint as PrivatePoint
+    from quod.r1cs.functions.signature import Public as Public
+    from quod.r1cs.functions.signature import PublicList as PublicList
+    from quod.r1cs.functions.signature import PublicPoint as PublicPoint
     from quod.r1cs.profile import Profile as Profile
     from quod.r1cs.resident_witness import ResidentWitness as ResidentWitness
     from quod.r1cs.signal import Signal as Signal

@@ -83,6 +83,7 @@ def _serialise(circuit: Circuit) -> bytes:
             declaration.bits,
             declaration.single,
             declaration.public,
+            declaration.kind,
         ]
         for declaration in circuit.inputs.values()
     ]
@@ -117,8 +118,10 @@ def _read(data: bytes, module: str, name: str, curve: str) -> Circuit:
         for part, name_of_shortcut, parameters in facts["shortcuts"]
     ]
     inputs = {
-        name_of_input: Input(name_of_input, wires, bits=bits, single=single, public=public)
-        for name_of_input, wires, bits, single, public in facts["inputs"]
+        name_of_input: Input(
+            name_of_input, wires, bits=bits, single=single, public=public, kind=kind
+        )
+        for name_of_input, wires, bits, single, public, kind in facts["inputs"]
     }
     schedule = Schedule(
         Parts(coefficients, tuple(parts), counts.public, counts.wires, counts.constraints),

@@ -20,7 +20,6 @@ from quod.formats.r1cs import KIND, VERSION, r1cs_writer
 from quod.formats.source import Path
 from quod.formats.wtns import write_wtns
 from quod.r1cs import digest
-from quod.r1cs.calculator.circuit_module import calculator_module
 from quod.r1cs.checks import Failure, UnsatisfiedError, failing_rows, failures_of
 from quod.r1cs.determinism.lints import Finding, lints_of
 from quod.r1cs.determinism.report import Report
@@ -323,6 +322,9 @@ class Circuit:
         each bit. Raises InputError for a hint that is not a function of `quod.r1cs.native`, and for
         a circuit that is too large.
         """
+        # Not at the top: commands that prove with a cached circuit need neither.
+        from quod.r1cs.calculator.circuit_module import calculator_module
+
         return calculator_module(self)
 
     def write_wasm(self, path: Path) -> None:
@@ -344,16 +346,20 @@ class Circuit:
         )  # fmt: skip
 
 
-def trace(function: Callable[[ConstraintSystem], object], curve: str = "bn254") -> Circuit:
+def trace(function: Callable[..., object], curve: str = "bn254") -> Circuit:
     """Trace a function into a circuit over the scalar field of a curve.
 
     The function is called once with an empty system. It declares inputs and outputs
     (`ConstraintSystem.private`, `public`, `output`) and computes with signals; its result is
-    ignored. Raises InputError for an unknown curve, for a wire without a value, and for a
-    generator or coroutine function, which a call does not run. Raises `TraceError` if the function
-    uses the value of a signal.
+    ignored. Its further parameters are inputs, with the types of
+    `quod.r1cs.functions.signature` as annotations; those with a default value are none. Raises
+    InputError for an unknown curve, for a wire without a value, for a parameter without such a
+    type, and for a generator or coroutine function, which a call does not run. Raises `TraceError`
+    if the function uses the value of a signal.
     """
     check_function("a circuit", function)
+    from quod.r1cs.functions.signature import declared_inputs
+
     system = ConstraintSystem(curve)
-    called("the circuit's function", function, system)
+    called("the circuit's function", function, system, *declared_inputs(function, system))
     return Circuit(system)

@@ -14,10 +14,10 @@ from quod.field.array import Words, integers_to_words
 from quod.field.moduli import Modulus
 from quod.r1cs.signal import ONE
 from quod.r1cs.witness_program.steps import Input
-from quod.validation import in_order, shown_kind, whole_number
+from quod.validation import in_order, plain_bytes, shown_kind, whole_number
 
 Inputs = Mapping[str, "int | Sequence[int]"]
-"""Maps the name of an input to a number or a list of numbers; -x means prime - x."""
+"""Maps the name of an input to a number, a list of numbers, or bytes; -x means prime - x."""
 
 InputNumbers = tuple[list[int], int]
 """The result of `checked_inputs`: the elements, and all bits as one integer."""
@@ -47,10 +47,11 @@ def checked_inputs(declared: Mapping[str, Input], inputs: Inputs, prime: int) ->
     for name, declaration in declared.items():
         value, count = inputs[name], len(declaration.wires)
         if declaration.bits:
-            number = value if type(value) is int else whole_number(f"the input {name!r}", value)
+            is_plain = type(value) is int and declaration.kind != "bytes"
+            number: int = value if is_plain else _number_of(declaration, value)
             if number < 0 or number >> count:
                 raise InputError(f"the input {name!r} must be a number of {count} bits")
-            bit_texts.append(f"{number:0{count}b}")
+            bit_texts.append(f"{number:0{count}b}" if count else "")
         elif declaration.single:
             if type(value) is not int or not 0 <= value < prime:
                 value = _element(f"the input {name!r}", value, prime)
@@ -68,6 +69,17 @@ def checked_inputs(declared: Mapping[str, Input], inputs: Inputs, prime: int) ->
                 ]
             elements += numbers
     return elements, int("".join(reversed(bit_texts)) or "0", 2)
+
+
+def _number_of(declaration: Input, value: object) -> int:
+    """Return the number whose bits are those of an input of bits or bytes."""
+    name = f"the input {declaration.name!r}"
+    if declaration.kind != "bytes":
+        return whole_number(name, value)
+    content, size = plain_bytes(name, value), len(declaration.wires) // 8
+    if len(content) != size:
+        raise InputError(f"{name} must be {size} bytes, not {len(content)}")
+    return int.from_bytes(content, "little")
 
 
 def all_checked(

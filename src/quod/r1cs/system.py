@@ -88,14 +88,38 @@ class ConstraintSystem(TracedSystem):
         Each bit is constrained to 0 or 1. The number itself has no wire; `pack` computes it from
         the bits.
         """
-        count = whole_number("the number of bits", count, 1, MAX_WIRES)
+        return self._private_bits(
+            name, whole_number("the number of bits", count, 1, MAX_WIRES), "bits"
+        )
+
+    def private_bytes(self, name: str, count: int) -> list[Signal]:
+        """Declare a private input of `count` bytes and return their bits, in order, least first.
+
+        Each bit is constrained to 0 or 1.
+        """
+        count = whole_number("the number of bytes", count, 1, MAX_WIRES // 8)
+        return self._private_bits(name, 8 * count, "bytes")
+
+    def private_point(self, name: str) -> list[Signal]:
+        """Declare a private input of two coordinates; adds no constraint."""
+        signals = self.private(name, 2)
+        self.inputs[name].kind = "point"
+        return signals
+
+    def public_point(self, name: str) -> list[Signal]:
+        """Declare a public input of two coordinates; adds no constraint."""
+        signals = self.public(name, 2)
+        self.inputs[name].kind = "point"
+        return signals
+
+    def _private_bits(self, name: str, count: int, kind: str) -> list[Signal]:
         length, wires = self._input_length(name, count), []
         self.add_names((name,))
         for _ in range(length):
             wires.append(self._new_wire(name))
             self.boolean(self._signal(wires[-1]))
         self.private_inputs += len(wires)
-        self.inputs[name] = Input(name, wires, bits=True, single=True, public=False)
+        self.inputs[name] = Input(name, wires, bits=True, single=True, public=False, kind=kind)
         return [self._signal(wire) for wire in wires]
 
     def output(self, name: str, signal: Operand) -> Signal:

@@ -18,6 +18,8 @@ def interface_inputs(circuit: Circuit, inputs: Inputs) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for name, declared in circuit.inputs.items():
         value: Any = inputs[name]
+        if declared.kind == "bytes":
+            value = int.from_bytes(value, "little")
         if declared.bits:
             value = [int(value) >> index & 1 for index in range(len(declared.wires))]
         values[name] = list(value) if not declared.single else value

@@ -119,7 +119,7 @@ def _place(system: TracedSystem, block: Block, arguments: Sequence[int]) -> Plac
         wires = [placement.wire_of(wire) for wire in declaration.wires]
         system.inputs[name] = Input(
             name, wires, bits=declaration.bits, single=declaration.single,
-            public=declaration.public,
+            public=declaration.public, kind=declaration.kind,
         )  # fmt: skip
     system.private_inputs += inner.private_inputs
     system.rows += inner.rows

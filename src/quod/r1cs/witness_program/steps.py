@@ -20,15 +20,19 @@ class Input:
     bits: whether the wires are the bits of one number, least first.
     single: whether the input is one number instead of a list.
     public: whether the verifier knows the input.
+    kind: the form of the input's value: "field" (a number), "list" (numbers), "bits" (a number),
+        "bytes" (whose bits, least first, are the wires), or "point" (two coordinates).
     """
 
-    __slots__ = ("bits", "name", "public", "single", "wires")
+    __slots__ = ("bits", "kind", "name", "public", "single", "wires")
 
     def __init__(
-        self, name: str, wires: list[int], *, bits: bool, single: bool, public: bool
-    ) -> None:
+        self, name: str, wires: list[int], *, bits: bool, single: bool, public: bool,
+        kind: str = "",
+    ) -> None:  # fmt: skip
         self.name, self.wires, self.bits = name, wires, bits
         self.single, self.public = single, public
+        self.kind = kind or ("bits" if bits else "field" if single else "list")
 
 
 class Solve:

@@ -1,0 +1,1 @@
+"""Functions of circuits: the inputs that their signatures declare, and files that define them."""

@@ -1,0 +1,92 @@
+"""Functions of circuits in Python files, as commands name them: ``folder/age.py:age``."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+import traceback
+from collections.abc import Callable
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from quod.errors import InputError, QuodError
+from quod.names import nearest
+from quod.r1cs.circuit import Circuit, trace
+
+_SOURCE = re.compile(r"(.+\.py):([^\W\d]\w*)", re.DOTALL)
+
+
+def split_source(text: str | PathLike[str]) -> tuple[str, str] | None:
+    """Split ``age.py:age`` into the file and the function's name; None for any other text."""
+    match = _SOURCE.fullmatch(fspath(text))
+    return None if match is None else (match[1], match[2])
+
+
+def circuit_of_source(source: str | PathLike[str], curve: str) -> Circuit:
+    """Trace the function of a Python file, which is executed.
+
+    The file may import modules of its folder. Raises InputError for another text than
+    ``FILE.py:FUNCTION``, for a file that cannot be read or raises an exception, with its line, and
+    for a function that the file does not define; and the errors of `trace`.
+    """
+    parts = split_source(source)
+    if parts is None:
+        raise InputError(f"{fspath(source)!r} does not name a function as FILE.py:FUNCTION does")
+    path, name = parts
+    function = getattr(_module(path), name, None)
+    if not callable(function):
+        raise InputError(f"has no function {name}{_suggestion(path, name)}", path=path)
+    circuit: Circuit = _guarded(path, lambda: trace(function, curve))
+    return circuit
+
+
+def _suggestion(path: str, name: str) -> str:
+    functions = [key for key, value in vars(_module(path)).items() if callable(value)]
+    suggestion = nearest(name, functions)
+    return "" if suggestion is None else f"; did you mean {suggestion}?"
+
+
+def _module(path: str) -> Any:
+    """Execute a Python file as a module, or return the module of an earlier call."""
+    file = Path(path)
+    if not file.is_file():
+        raise InputError("is not a file that can be read", path=path)
+    name = f"_quod_circuit_{file.resolve().as_posix()}"
+    if name in sys.modules:
+        return sys.modules[name]
+    spec = importlib.util.spec_from_file_location(name, file)
+    assert spec is not None
+    loader = spec.loader
+    assert loader is not None
+    module = importlib.util.module_from_spec(spec)
+    # Its classes and annotations look their module up.
+    sys.modules[name] = module
+    sys.path.insert(0, str(file.resolve().parent))
+    try:
+        _guarded(path, lambda: loader.exec_module(module))
+    except BaseException:
+        del sys.modules[name]
+        raise
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def _guarded(path: str, run: Callable[[], Any]) -> Any:
+    """Translate an exception of the file's code to an InputError with the line."""
+    try:
+        return run()
+    except QuodError:
+        raise
+    except Exception as error:
+        lines = [
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename == str(Path(path))
+        ]
+        if isinstance(error, SyntaxError) and error.filename == str(Path(path)):
+            lines.append(error.lineno)
+        where = f"line {lines[-1]}: " if lines else ""
+        raise InputError(f"{where}{type(error).__name__}: {error}", path=path) from error
