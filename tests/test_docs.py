@@ -240,6 +240,7 @@ COMMANDS = [
     "status",
     "cancel",
     "r1cs check",
+    "r1cs compile",
     "r1cs info",
     "r1cs print",
     "r1cs export json",

@@ -107,9 +107,9 @@ def test_witnesses_match_circom(node: Node) -> None:
 
 WRONG = [
     ({"secret": "1"}, "the input does not satisfy the circuit (Error in template"),
-    ({"secret": None}, "secret is null, and must be a whole number"),
-    ({"secret": 1.5}, "secret is"),
-    ({"secret": "1e3"}, 'secret is "1e3", and must be a whole number'),
+    ({"secret": None}, "secret must be a whole number"),
+    ({"secret": 1.5}, "secret must be a whole number"),
+    ({"secret": "1e3"}, "secret must be a whole number"),
     ({"secret": str(R)}, "secret is not below the modulus"),
     ({"secret": ["1", "2"]}, "input secret takes 1 value, not 2"),
     ({"turns": ["1"]}, "input turns takes 10 values, not 1"),

@@ -92,6 +92,7 @@ COMMANDS = Group(
                 "info": r1cs.info,
                 "print": r1cs.print_constraints,
                 "check": r1cs.check,
+                "compile": r1cs.compile_circuit,
                 "export": Group("Write a constraint system in another form.", {"json": r1cs.json}),
             },
         ),

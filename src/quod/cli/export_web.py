@@ -4,21 +4,34 @@ from __future__ import annotations
 
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from quod.cli.display.terminal import note, show, show_timings, warn
 from quod.cli.parameters import Argument, InsecureTestKey, Option, Quiet, Timings, WrongUsage
 
+if TYPE_CHECKING:
+    from quod.r1cs import Circuit
+
 
 def export_web(
-    zkey: Annotated[Path, Argument("ZKEY", "Proving key.")],
+    zkey: Annotated[
+        Path,
+        Argument(
+            "ZKEY",
+            "Proving key; or with --key a circuit in Python, as FILE.py:FUNCTION.",
+            check_readable=False,
+        ),
+    ],
     out: Annotated[Path, Option("--out", "-o", metavar="FOLDER", help="Folder for the site.")],
+    key: Annotated[
+        Path | None, Option("--key", metavar="ZKEY", help="Proving key of a circuit in Python.")
+    ] = None,
     wasm: Annotated[
         Path | None,
         Option(
             "--wasm",
             metavar="FILE",
-            help="Witness calculator of circom. Without it the page takes witnesses.",
+            help="Witness calculator of circom. Without it, a page of a ZKEY takes witnesses.",
         ),
     ] = None,
     bellman: Annotated[
@@ -64,15 +77,20 @@ def export_web(
 ) -> None:
     """Write a static site that proves the circuit in the visitor's browser.
 
-    The site needs only a file server, and inputs never leave the page.
+    The site needs only a file server, and inputs never leave the page. The file of a circuit in
+    Python is executed.
     """
+    if key is not None and not (wasm is None and sym is None):
+        raise WrongUsage("--wasm and --sym are for circuits of circom; leave them out with --key")
+    if key is None and wasm is None and example is not None:
+        raise WrongUsage("--input requires --wasm or --key")
+    if key is None and ".py:" in zkey.name:
+        raise WrongUsage(f"{zkey} is a circuit in Python; name its proving key with --key")
     from quod.cli.display.progress import followed_timeline
     from quod.codegen.wgsl.machine import DEFAULT_LIMBS
     from quod.field.strategies.limb_choice import LimbChoice
     from quod.web.site import export_site
 
-    if wasm is None and example is not None:
-        raise WrongUsage("--input requires --wasm")
     if memory < 1:
         raise WrongUsage("--memory must be at least 1 MiB")
     try:
@@ -81,8 +99,12 @@ def export_web(
         raise WrongUsage(str(error)) from None
     begin = perf_counter()
     with followed_timeline(quiet=quiet) as timeline:
+        circuit = None
+        if key is not None:
+            with timeline.stage("trace circuit"):
+                circuit = _circuit(zkey, key, bellman)
         site = export_site(
-            zkey, wasm, out,
+            zkey if key is None else key, wasm, out, circuit=circuit,
             bellman=bellman, name=name, symbols=sym, example=example, limbs=limbs or DEFAULT_LIMBS,
             memory_budget=memory << 20, timeline=timeline, allow_insecure=insecure_test_key,
         )  # fmt: skip
@@ -99,6 +121,15 @@ def export_web(
     )
     if serve:
         _serve(out, port)
+
+
+def _circuit(source: Path, key: Path, bellman: Path | None) -> Circuit:
+    """Trace a circuit over the field of its key."""
+    from quod.formats import R1cs, Zkey
+    from quod.r1cs.functions.source import circuit_of_source
+
+    curve = Zkey.open(key).curve if bellman is None else R1cs.open(bellman).curve
+    return circuit_of_source(source, curve)
 
 
 def _serve(folder: Path, port: int) -> None:

@@ -230,6 +230,45 @@ def _names(text: str | None) -> list[str] | None:
     return None if text is None else [name.strip() for name in text.split(",") if name.strip()]
 
 
+def compile_circuit(
+    circuit: Annotated[
+        str, Argument("CIRCUIT", "Circuit in Python: FILE.py:FUNCTION.", check_readable=False)
+    ],
+    out: Annotated[Path, Argument("R1CS", "File for the constraint system.")],
+    curve: Annotated[
+        str, Option(metavar="NAME", help="Curve over whose scalar field the circuit is.")
+    ] = "bn254",
+    symbols: Annotated[
+        Path | None, Option("--sym", metavar="FILE", help="File for the names of wires.")
+    ] = None,
+    wasm: Annotated[
+        Path | None, Option("--wasm", metavar="FILE", help="File for a witness calculator.")
+    ] = None,
+    quiet: Quiet = False,
+) -> None:
+    """Write the constraint system of a circuit in Python, with names and calculator if asked for.
+
+    The file of the circuit is executed. The calculator has the interface of circom's; its inputs
+    of bits and bytes are lists of bits.
+    """
+    outputs = [path for path in (out, symbols, wasm) if path is not None]
+    check_outputs(outputs, [Path(circuit.rpartition(":")[0])])
+    from quod.r1cs.functions.source import circuit_of_source
+
+    traced = circuit_of_source(circuit, curve)
+    # The calculator first: it may be refused.
+    calculator = None if wasm is None else traced.wasm()
+    traced.write_r1cs(out)
+    if symbols is not None:
+        traced.write_sym(symbols)
+    if wasm is not None and calculator is not None:
+        from quod.formats import write_atomically
+
+        write_atomically(wasm, calculator)
+    constraints, wires = counted(traced.constraints, "constraint"), counted(traced.wires, "wire")
+    note(f"Wrote {constraints} over {traced.curve}, {wires}: {out}.", quiet=quiet)
+
+
 def json(
     r1cs: _R1cs,
     out: Annotated[Path, Argument("OUT", "File for the constraint system (JSON).")],

@@ -16,6 +16,7 @@ from quod.errors import InputError
 from quod.formats.strict_json import CIRCUIT_INPUT, parse_json, read_json
 from quod.formats.sym import no_symbols, read_symbol_file, symbol_rows
 from quod.frozen import frozen
+from quod.r1cs import Circuit
 
 _MAIN = "main."
 _INDEX = re.compile(r"[0-9]{1,9}", re.ASCII)
@@ -30,15 +31,20 @@ class Signal:
     name: the name without ``main.``.
     dims: the lengths of its nested lists, outermost first; empty for a single number.
     public: whether the signal is public; None if unknown.
+    kind: the form of its value, for a circuit in Python (`quod.r1cs.witness_program.steps.Input`);
+        "" for signals of circom.
     """
 
     name: str
     dims: tuple[int, ...]
     public: bool | None = None
+    kind: str = ""
 
     def to_json(self) -> dict[str, Any]:
         row: dict[str, Any] = {"name": self.name, "dims": list(self.dims)}
-        return row if self.public is None else row | {"public": self.public}
+        if self.public is not None:
+            row["public"] = self.public
+        return row | {"kind": self.kind} if self.kind else row
 
 
 @frozen
@@ -51,6 +57,20 @@ class Symbols:
 
     signals: tuple[Signal, ...]
     publics: tuple[str, ...]
+
+
+def signals_of(circuit: Circuit) -> Symbols:
+    """Return the signals of a circuit in Python: its inputs, and its public signals."""
+    return Symbols(
+        tuple(
+            Signal(
+                declared.name, () if declared.kind == "field" else (len(declared.wires),),
+                declared.public, declared.kind,
+            )
+            for declared in circuit.inputs.values()
+        ),
+        tuple(circuit.traced.public_names),
+    )  # fmt: skip
 
 
 def read_symbols(path: str | PathLike[str], public: int) -> Symbols:

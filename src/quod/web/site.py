@@ -28,10 +28,12 @@ from quod.groth16.encodings.bellman_key import zkey_of
 from quod.groth16.gpu.graph import ProofGraph, record_proof
 from quod.groth16.soundness import weakness_of
 from quod.groth16.verifier import VerifyingKey
+from quod.r1cs import Circuit
+from quod.web.circuit_key import check_circuit
 from quod.web.graph import GraphFiles, Stage, graph_files, listed
 from quod.web.runtime_text import runtime_files
-from quod.web.signals import merged, read_example, read_symbols
-from quod.web.witness_wasm import read_calculator
+from quod.web.signals import merged, read_example, read_symbols, signals_of
+from quod.web.witness_wasm import parse_calculator, read_calculator
 
 SCHEMA = "quod-site-1"
 
@@ -63,6 +65,7 @@ def export_site(
     wasm: str | PathLike[str] | None,
     folder: str | PathLike[str],
     *,
+    circuit: Circuit | None = None,
     bellman: str | PathLike[str] | None = None,
     name: str | None = None,
     symbols: str | PathLike[str] | None = None,
@@ -74,9 +77,10 @@ def export_site(
 ) -> Site:
     """Write the site of a proving key to a folder, which is created if missing.
 
-    wasm: circom's witness calculator. None, as for a circuit in Python: the page takes a witness
+    wasm: circom's witness calculator. With neither `wasm` nor `circuit` the page takes a witness
         file (.wtns) instead of an input, `symbols` names only the public signals, and `example`
         must be None.
+    circuit: the circuit in Python, in place of `wasm` and `symbols`.
     bellman: a constraint system; `zkey` is then the file of bellman parameters for it.
     name: the circuit's name on the page; default: the `circuit_name` of the key's path.
     symbols: circom's .sym file, with the names of the signals.
@@ -88,12 +92,13 @@ def export_site(
         tests only.
 
     Raises InsecureKeyError for a key for which anyone can forge proofs, InputError for a malformed
-    file, MismatchError for a calculator of another circuit, DeviceError for a circuit that exceeds
-    the limits of browsers, and OutputError if writing fails.
+    file and for a circuit that has no calculator (`Circuit.wasm`), MismatchError for a calculator
+    or circuit of another key, DeviceError for a circuit that exceeds the limits of browsers, and
+    OutputError if writing fails.
     """
     timeline = or_null(timeline)
     _check_text(name, "the name of the circuit")
-    if wasm is None and example is not None:
+    if wasm is None and circuit is None and example is not None:
         raise InputError("an example input needs a witness calculator (wasm)", path=example)
     target = Path(folder)
     _check_folder(target)
@@ -106,10 +111,17 @@ def export_site(
         weakness = weakness_of(key)
         if weakness is not None and not allow_insecure:
             raise weakness.error(key.path)
+        if circuit is not None:
+            check_circuit(key, circuit)
         calculator = None if wasm is None else read_calculator(wasm)
         if calculator is not None:
             calculator.check(key)
+    if circuit is not None:
+        with timeline.stage("witness calculator"):
+            calculator = parse_calculator(circuit.wasm())
     input_symbols = read_symbols(symbols, key.public) if symbols is not None else None
+    if circuit is not None:
+        input_symbols = signals_of(circuit)
     document, signals = read_example(example) if example is not None else (None, ())
     _check_text(document, "the example", example)
     with timeline.stage("record"):

@@ -62,8 +62,20 @@ const request = (task, message, onProgress) =>
 
 // --- the form
 
-/** @type {{ name: string, size: number, dims?: number[], public?: boolean }[]} */
+/** @typedef {{ name: string, size: number, dims?: number[], public?: boolean, kind?: string }} Signal */
+/** @type {Signal[]} */
 let signals = [];
+
+/** Returns true for a signal whose field has a single word: a number, bits or bytes. */
+const isSingle = (/** @type {Signal} */ { size, kind }) => (kind ? ["field", "bits", "bytes"].includes(kind) : size === 1);
+
+/** Returns a description of the form of a signal's value; empty for a number. */
+function formOf(/** @type {Signal} */ { size, kind }) {
+  if (kind === "bits") return `a number of ${size} bit${size > 1 ? "s" : ""}`;
+  if (kind === "bytes") return `${size / 8} bytes, as ${size / 4} hexadecimal digits`;
+  if (kind === "point") return "a point: two coordinates, with a space or comma between them";
+  return size > 1 ? `${size} numbers, with spaces or commas between them` : "";
+}
 
 /** Shows a field for a witness file, on a site without a calculator. */
 function showWitnessField() {
@@ -83,11 +95,13 @@ async function witnessBytes() {
 
 /** Shows a field for each input signal, or opens the JSON field if the signals are unknown. */
 function showSignalFields() {
-  $("fields").replaceChildren(...signals.flatMap(({ name, size, public: isPublic }) => {
+  $("fields").replaceChildren(...signals.flatMap((signal) => {
+    const { name, size, public: isPublic } = signal;
     const id = `in-${name}`;
-    const hint = [size > 1 ? `${size} numbers, with spaces or commas between them` : "", isPublic === undefined ? "" : isPublic ? "public" : "stays secret"];
+    const hint = [formOf(signal), isPublic === undefined ? "" : isPublic ? "public" : "stays secret"];
     const label = make("label", { htmlFor: id }, name, make("small", {}, " ", hint.filter(Boolean).join("; ")));
-    const field = make(size > 1 ? "textarea" : "input", { id, autocomplete: "off", spellcheck: false, ...(size > 1 ? { rows: Math.min(4, size) } : {}) });
+    const isOneWord = isSingle(signal);
+    const field = make(isOneWord ? "input" : "textarea", { id, autocomplete: "off", spellcheck: false, ...(isOneWord ? {} : { rows: Math.min(4, size) }) });
     return [label, field];
   }));
   $("as-json").open = !signals.length;
@@ -110,10 +124,13 @@ function inputText() {
   if ($("as-json").open || !signals.length) return $("json").value;
   /** @type {Record<string, any>} */
   const input = {};
-  for (const { name, size, dims } of signals) {
+  for (const signal of signals) {
+    const { name, size, dims, kind } = signal;
     const words = $(`in-${name}`).value.split(/[\s,;"'[\]]+/).filter(Boolean);
-    if (words.length !== size) throw new InputError(`${name} takes ${size} number${size > 1 ? "s" : ""}, not ${words.length}`);
-    input[name] = size === 1 && !dims?.length ? words[0] : nest(words, dims ?? [size]);
+    const count = isSingle(signal) ? 1 : size;
+    if (words.length !== count)
+      throw new InputError(kind === "bytes" ? `${name} takes ${formOf(signal)}` : `${name} takes ${count} number${count > 1 ? "s" : ""}, not ${words.length}`);
+    input[name] = kind ? (count > 1 || kind === "list" ? words : words[0]) : size === 1 && !dims?.length ? words[0] : nest(words, dims ?? [size]);
   }
   return JSON.stringify(input);
 }

@@ -22,7 +22,10 @@ export interface VerificationKey {
 }
 
 export type Value = number | bigint | string | boolean | Value[] | { [field: string]: Value };
-/** The values of a circuit's input signals by name; numbers of 2^53 or more are bigints or strings. */
+/**
+ * The values of a circuit's input signals by name; numbers of 2^53 or more are bigints or strings. In a circuit in
+ * Python, bits are a number, bytes a string of hexadecimal digits, and a point a list of two coordinates.
+ */
 export type Input = Record<string, Value>;
 
 /** Progress of a step: `done` of `total` bytes for the step `load`, counts of work items for other steps. */

@@ -26,7 +26,7 @@ export const takesWitness = (site) => !site.files["witness.wasm"];
 export async function loadCalculator(read, site) {
   if (takesWitness(site)) return new WitnessFile(site.variables, curveOf(site.curve).r);
   const wasm = await checkedFile(read, site.files, "witness.wasm");
-  const calculator = await WitnessCalculator.load(wasm, curveOf(site.curve).r);
+  const calculator = await WitnessCalculator.load(wasm, curveOf(site.curve).r, site.signals);
   if (calculator.variables !== site.variables)
     throw new MismatchError(
       `the witness calculator computes ${calculator.variables} values and the key takes ${site.variables}: they belong to different circuits`);

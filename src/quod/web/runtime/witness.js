@@ -1,5 +1,6 @@
 /**
- * Computes witnesses with the WebAssembly calculator of circom 2 (`circom --wasm`), and parses circuit inputs.
+ * Computes witnesses with the WebAssembly calculator of circom 2 (`circom --wasm`), or of a circuit in Python, which
+ * has the same interface; and parses circuit inputs. Errors never show the value of an input: it may be secret.
  *
  * The calculator identifies inputs by the FNV-1a hash of their names. Numbers pass through shared memory as
  * little-endian 32-bit words. Calculators of the first releases of circom 2.0 import their memory from the page and
@@ -8,7 +9,10 @@
 import { InputError, MismatchError, messageOf } from "./errors.js";
 import { checkKeys, checkText, LIMITS } from "./files.js";
 
-/** @typedef {{ name: string, size: number }} Signal */
+/**
+ * An input; `kind` is the form of its value in a circuit in Python: field, list, bits, bytes or point.
+ * @typedef {{ name: string, dims: number[], kind?: string }} Signal
+ */
 
 /** The problems that the calculator's error codes mean, from code 1. */
 const problems = [
@@ -46,31 +50,88 @@ export function parseInput(text) {
         typeof value === "number" && context?.source ? context.source : value),
     );
   } catch (error) {
-    throw new InputError(`the input is not JSON: ${messageOf(error)}`);
+    // The engine's message may quote the text.
+    const place = /\bat position \d+/.exec(messageOf(error));
+    throw new InputError(`the input is not JSON${place ? `: there is an error ${place[0]}` : ""}`);
   }
   checkKeys(text, "the input");
   return input;
 }
 
 /**
- * Converts a value of an input to a field element. The value is an integer, a boolean, or a string with a decimal or
- * hexadecimal (0x...) number; a negative number stands for its sum with the prime. Throws InputError otherwise.
+ * Converts a value of an input to an integer. The value is an integer, a boolean, or a string with a decimal or
+ * hexadecimal (0x...) number. Throws InputError otherwise.
+ * @param {unknown} value
+ * @param {string} what The name of the value in messages.
+ * @param {number} digits The maximal number of digits.
+ */
+function parseInteger(value, what, digits) {
+  if (typeof value === "boolean") value = Number(value);
+  if (typeof value === "number" && !Number.isSafeInteger(value))
+    throw new InputError(`${what} must be a whole number; write numbers above 2^53 in quotes`);
+  const text = String(value).trim();
+  if (!["number", "bigint", "string"].includes(typeof value) || !/^-?(\d+|0x[\da-f]+)$/i.test(text))
+    throw new InputError(`${what} must be a whole number`);
+  if (text.length > digits + 3) throw new InputError(`${what} has too many digits`);
+  const magnitude = BigInt(text.replace("-", ""));
+  return text[0] === "-" ? -magnitude : magnitude;
+}
+
+/**
+ * Converts a value of an input to a field element, as `parseInteger` does; a negative number stands for its sum with
+ * the prime. Throws InputError for other values.
  * @param {unknown} value
  * @param {bigint} prime
  * @param {string} what The name of the value in messages.
  */
 export function parseElement(value, prime, what) {
-  const shown = JSON.stringify(value, (_, v) => (typeof v === "bigint" ? `${v}` : v))?.slice(0, 40);
-  if (typeof value === "boolean") value = Number(value);
-  if (typeof value === "number" && !Number.isSafeInteger(value))
-    throw new InputError(`${what} is ${value}, and must be a whole number; write numbers above 2^53 in quotes`);
-  if (typeof value === "string") value = value.trim();
-  const text = String(value);
-  if (!["number", "bigint", "string"].includes(typeof value) || !/^-?(\d{1,400}|0x[\da-f]{1,400})$/i.test(text))
-    throw new InputError(`${what} is ${shown}, and must be a whole number`);
-  const magnitude = BigInt(text.replace("-", ""));
-  if (magnitude >= prime) throw new InputError(`${what} is not below the modulus of the circuit's field`);
-  return text[0] === "-" && magnitude ? prime - magnitude : magnitude;
+  const number = parseInteger(value, what, 400);
+  if (number >= prime || -number >= prime) throw new InputError(`${what} is not below the modulus of the circuit's field`);
+  return number < 0n ? number + prime : number;
+}
+
+/**
+ * Returns the bits of a number, least significant first.
+ * @param {bigint} number
+ * @param {number} count
+ */
+const bitsOf = (number, count) => [...number.toString(2).padStart(count, "0")].reverse().map(Number);
+
+/**
+ * Converts the value of an input of bits or bytes to a list of bits, the form in which calculators take it; other
+ * values stay as they are. Bits are a number, bytes hexadecimal digits. Throws InputError for other values.
+ * @param {Signal} signal
+ * @param {unknown} value
+ */
+function bitsOfValue({ name, dims, kind }, value) {
+  const [count] = dims;
+  if (Array.isArray(value)) return value;
+  if (kind === "bits") {
+    const number = parseInteger(value, name, count);
+    if (number < 0n || number >> BigInt(count)) throw new InputError(`${name} must be a number of ${count} bits`);
+    return bitsOf(number, count);
+  }
+  if (kind !== "bytes") return value;
+  const digits = typeof value === "string" ? value.trim().replace(/^0x/i, "") : "";
+  if (digits.length !== count / 4 || /[^\da-f]/i.test(digits))
+    throw new InputError(`${name} must be ${count / 8} bytes, as ${count / 4} hexadecimal digits`);
+  return (digits.match(/../g) ?? []).flatMap((pair) => bitsOf(BigInt(`0x${pair}`), 8));
+}
+
+/**
+ * Returns an input in the form that a calculator takes. Throws InputError for a signal of a circuit in Python that is
+ * missing or malformed.
+ * @param {any} input
+ * @param {Signal[]} signals
+ */
+function inInterfaceForm(input, signals) {
+  if (typeof input !== "object" || input === null) return input;
+  const converted = { ...input };
+  for (const signal of signals.filter(({ kind }) => kind)) {
+    if (!Object.hasOwn(input, signal.name)) throw new InputError(`input ${signal.name} is missing`);
+    converted[signal.name] = bitsOfValue(signal, input[signal.name]);
+  }
+  return converted;
 }
 
 /**
@@ -121,22 +182,23 @@ async function instantiate(module, imports) {
     }
 }
 
-/** A witness calculator of circom 2. */
+/** A witness calculator of circom 2 or of a circuit in Python. */
 export class WitnessCalculator {
   /**
    * Loads a calculator. Throws InputError if it is not a calculator of circom 2, MismatchError if it computes in
    * another field.
    * @param {BufferSource} wasm
    * @param {bigint} prime The order of the scalar field of the key's curve.
+   * @param {Signal[]} signals The site's signals.
    */
-  static async load(wasm, prime) {
+  static async load(wasm, prime, signals = []) {
     let module;
     try {
       module = await WebAssembly.compile(wasm);
     } catch (error) {
       throw new InputError(`the witness calculator could not be loaded: ${messageOf(error)}`);
     }
-    const calculator = new WitnessCalculator(module, prime);
+    const calculator = new WitnessCalculator(module, prime, signals);
     await calculator.start();
     return calculator;
   }
@@ -144,13 +206,15 @@ export class WitnessCalculator {
   /**
    * @param {WebAssembly.Module} module
    * @param {bigint} prime
+   * @param {Signal[]} signals
    */
-  constructor(module, prime) {
+  constructor(module, prime, signals) {
     const names = new Set(WebAssembly.Module.exports(module).map((item) => item.name));
     for (const name of ["init", "getWitness", "setInputSignal", "getWitnessSize", "readSharedRWMemory"])
       if (!names.has(name)) throw new InputError(`the witness calculator is not from circom 2: it does not export ${name}`);
     this.module = module;
     this.prime = prime;
+    this.signals = signals;
     /** @type {any} */
     this.exports = undefined;
     this.words = 0;
@@ -219,7 +283,7 @@ export class WitnessCalculator {
   async witness(input) {
     await this.start();
     const wasm = this.exports;
-    const values = [...flatten(input)].map(([name, list]) => {
+    const values = [...flatten(inInterfaceForm(input, this.signals))].map(([name, list]) => {
       // A calculator that does not report sizes throws if an input has too many values.
       const size = this.sizeOf(name) ?? list.length;
       if (size <= 0 && list.length) throw new InputError(`the circuit has no input ${name}`);
@@ -240,6 +304,8 @@ export class WitnessCalculator {
           wasm.setInputSignal(...hash, i);
         });
       }
+      // Calculators of circuits in Python export the address of the witness.
+      if (wasm.getWitnessStart) return new Uint8Array(wasm.memory.buffer, wasm.getWitnessStart(), 4 * this.variables * this.words).slice();
       const witness = new Uint32Array(this.variables * this.words);
       for (let i = 0, at = 0; i < this.variables; i++) {
         wasm.getWitness(i);
@@ -247,7 +313,7 @@ export class WitnessCalculator {
       }
       return new Uint8Array(witness.buffer);
     } catch (error) {
-      const trace = this.messages.trim().replaceAll("\n", "; ");
+      const trace = this.messages.trim().replaceAll("\n", "; ").replace(/Error in (\S+\.py) line: /g, "$1:");
       throw new InputError(`${this.problem || `the witness calculator failed: ${error}`}${trace ? ` (${trace})` : ""}`);
     }
   }
