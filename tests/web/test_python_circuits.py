@@ -18,8 +18,10 @@ from quod.r1cs.reference import poseidon_hash
 from quod.web.serve import HEADERS
 from quod.web.signals import signals_of
 from quod.web.site import export_site
+from tests.r1cs.calculator.agreement import interface_inputs
 from tests.r1cs.test_signature import VALUES, all_types
 from tests.support.browser import Browser, Page
+from tests.support.node import run_program
 from tests.support.site import serve
 from tests.web.runtime import Node
 from tests.web.test_page import ENDED, READY
@@ -101,15 +103,29 @@ def test_site_describes_the_inputs(project: Path, exported: Path) -> None:
 
 def test_calculator_of_the_command(project: Path) -> None:
     """Other commands compute witnesses with the calculator; bits and bytes are lists of bits."""
-    bits = {
-        "birthday": [BIRTHDAY >> index & 1 for index in range(16)],
-        "salt": [byte >> index & 1 for byte in SALT for index in range(8)],
-    }
-    (project / "bits.json").write_text(json.dumps({**INPUT, **bits}))
+    circuit = circuit_of_source(f"{project}/age.py:age", "bn254")
+    bits = interface_inputs(circuit, {**INPUT, "card": CARD, "salt": SALT})
+    (project / "bits.json").write_text(json.dumps(bits))
     files = [str(project / name) for name in ("age.wasm", "bits.json", "age.wtns")]
     assert entry.run(["wtns", "calculate", *files, "--quiet"]) == 0
     check = [str(project / name) for name in ("age.r1cs", "age.wtns", "age.sym")]
     assert entry.run(["wtns", "check", *check, "--quiet"]) == 0
+
+
+@pytest.mark.node
+def test_snarkjs_runs_the_calculator(project: Path, tmp_path: Path) -> None:
+    """Its witness is that of Python, byte for byte."""
+    circuit = circuit_of_source(f"{project}/age.py:age", "bn254")
+    values = {**INPUT, "card": CARD, "salt": SALT}
+    circuit.write_wtns(tmp_path / "python.wtns", values)
+    # JavaScript rounds numbers above 2^53.
+    inputs = interface_inputs(circuit, values) | {"card": str(CARD)}
+    (tmp_path / "bits.json").write_text(json.dumps(inputs))
+    files = [project / "age.wasm", tmp_path / "bits.json", tmp_path / "snarkjs.wtns"]
+    done = run_program("snarkjs", "wtns", "calculate", *files)
+    assert done.returncode == 0, done.stdout + done.stderr
+    witnesses = [(tmp_path / f"{name}.wtns").read_bytes() for name in ("python", "snarkjs")]
+    assert witnesses[0] == witnesses[1]
 
 
 CALCULATE = """
@@ -224,8 +240,8 @@ TRACES = """async (secrets) => {
         const cache = await caches.open(key);
         for (const request of await cache.keys()) {
             const content = await (await cache.match(request)).arrayBuffer();
-            const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", content));
-            files[request.url] = [...hash].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+            const digest = await crypto.subtle.digest("SHA-256", content);
+            files[request.url] = [...new Uint8Array(digest)];
         }
     }
     texts.push(JSON.stringify(performance.getEntriesByType("resource").map((entry) => entry.name)));
@@ -284,7 +300,7 @@ def test_from_the_form_to_a_proof_without_a_network(
         assert traces == []
         for url, digest in cached.items():
             name = url.removeprefix(site.url) or "index.html"
-            assert digest == hashlib.sha256((exported / name).read_bytes()).hexdigest()
+            assert digest == [*hashlib.sha256((exported / name).read_bytes()).digest()]
         assert page.console == page.exceptions == []
         urls = [*page.requests, *site.requests]
         assert not [url for url in urls for secret in secrets if secret in url]

@@ -89,7 +89,7 @@ class EdwardsPoints:
 
     def private(self, name: str) -> CurvePoint:
         """Declare a private input of two coordinates, constrained to be a point of the curve."""
-        return self.assert_on_curve(self.system.private(name, 2))
+        return self.assert_on_curve(self.system.private_point(name))
 
     def assert_on_curve(self, coordinates: Sequence[Operand]) -> CurvePoint:
         """Constrain two coordinates to be a point of the curve and return it; 3 constraints.

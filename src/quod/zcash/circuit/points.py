@@ -29,7 +29,7 @@ class EdwardsPoint:
     @classmethod
     def of_input(cls, system: ConstraintSystem, name: str) -> EdwardsPoint:
         """Return a private input (u, v), constrained to the curve; 4 constraints."""
-        u, v = system.private(name, 2)
+        u, v = system.private_point(name)
         uu, vv = system.multiply(u, u), system.multiply(v, v)
         uuvv = system.multiply(uu, vv)
         system.enforce(vv - uu, system.one, uuvv * _D + 1)
