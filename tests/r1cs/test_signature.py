@@ -112,6 +112,10 @@ def test_circuits_in_files(tmp_path: Path) -> None:
     ):
         with pytest.raises(InputError, match=message):
             circuit_of_source(f"{file}:{name}", "bn254")
+    circuit = circuit_of_source("quod.zcash.circuit.output:sapling_output", "bls12_381")
+    assert circuit.constraints == 7827
+    with pytest.raises(InputError, match=r"quod\.missing: ModuleNotFoundError"):
+        circuit_of_source("quod.missing:main", "bn254")
     with pytest.raises(InputError, match="does not name a function"):
         circuit_of_source(str(file), "bn254")
     with pytest.raises(InputError, match=r"missing.py: is not a file"):

@@ -18,7 +18,7 @@ def export_web(
         Path,
         Argument(
             "ZKEY",
-            "Proving key; or with --key a circuit in Python, as FILE.py:FUNCTION.",
+            "Proving key; or with --key a circuit in Python: FILE.py:FUNCTION.",
             check_readable=False,
         ),
     ],

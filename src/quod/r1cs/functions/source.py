@@ -1,7 +1,8 @@
-"""Functions of circuits in Python files, as commands name them: ``folder/age.py:age``."""
+"""Functions of circuits, as commands name them: ``folder/age.py:age`` or ``package.module:age``."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import re
 import sys
@@ -15,26 +16,21 @@ from quod.errors import InputError, QuodError
 from quod.names import nearest
 from quod.r1cs.circuit import Circuit, trace
 
-_SOURCE = re.compile(r"(.+\.py):([^\W\d]\w*)", re.DOTALL)
-
-
-def split_source(text: str | PathLike[str]) -> tuple[str, str] | None:
-    """Split ``age.py:age`` into the file and the function's name; None for any other text."""
-    match = _SOURCE.fullmatch(fspath(text))
-    return None if match is None else (match[1], match[2])
+_SOURCE = re.compile(r"(.+\.py|[^\W\d][\w.]*):([^\W\d]\w*)", re.DOTALL)
 
 
 def circuit_of_source(source: str | PathLike[str], curve: str) -> Circuit:
-    """Trace the function of a Python file, which is executed.
+    """Trace the function of a Python file, which is executed, or of an installed module.
 
     The file may import modules of its folder. Raises InputError for another text than
-    ``FILE.py:FUNCTION``, for a file that cannot be read or raises an exception, with its line, and
-    for a function that the file does not define; and the errors of `trace`.
+    ``FILE.py:FUNCTION`` or ``MODULE:FUNCTION``, for a file that cannot be read or raises an
+    exception, with its line, and for a function that the file does not define; and the errors of
+    `trace`.
     """
-    parts = split_source(source)
-    if parts is None:
+    match = _SOURCE.fullmatch(fspath(source))
+    if match is None:
         raise InputError(f"{fspath(source)!r} does not name a function as FILE.py:FUNCTION does")
-    path, name = parts
+    path, name = match.groups()
     function = getattr(_module(path), name, None)
     if not callable(function):
         raise InputError(f"has no function {name}{_suggestion(path, name)}", path=path)
@@ -49,7 +45,9 @@ def _suggestion(path: str, name: str) -> str:
 
 
 def _module(path: str) -> Any:
-    """Execute a Python file as a module, or return the module of an earlier call."""
+    """Import a module, or execute a Python file as one; return that of an earlier call."""
+    if not path.endswith(".py"):
+        return _guarded(path, lambda: importlib.import_module(path))
     file = Path(path)
     if not file.is_file():
         raise InputError("is not a file that can be read", path=path)
