@@ -41,7 +41,10 @@ def bitwise_xor(a: int, b: int) -> int:
     return a ^ b
 
 
-NATIVE_HINTS: tuple[HintFunction, ...] = (
-    quotient_and_remainder, one_hot, integer_root, bitwise_and, bitwise_or, bitwise_xor,
-)  # fmt: skip
-"""The functions in the order of their numbers in calculators."""
+NATIVE_HINTS: dict[HintFunction, tuple[int, int | None]] = {
+    quotient_and_remainder: (2, 2), one_hot: (2, None), integer_root: (1, 1),
+    bitwise_and: (2, 1), bitwise_or: (2, 1), bitwise_xor: (2, 1),
+}  # fmt: skip
+"""The numbers of arguments and results of each function, in the order of their numbers in
+calculators. `one_hot` has as many results as its last argument says.
+"""

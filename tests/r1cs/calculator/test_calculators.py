@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from quod import r1cs
 from quod.errors import InputError
 from quod.r1cs import native
 from quod.r1cs.calculator.circuit_module import calculator_module
-from quod.r1cs.gadgets import sha256
+from quod.r1cs.gadgets import choose_at, sha256
 from quod.witness import WitnessCalculator
 from quod.witness.errors import CircuitError
 from tests.r1cs.calculator.agreement import agree
@@ -135,11 +136,41 @@ def test_hints_in_python_are_refused() -> None:
     message = rf"halved \(test_calculators.py:{line}\) is a Python function"
     with pytest.raises(InputError, match=message):
         circuit.wasm()
-    circuit = r1cs.trace(
-        lambda system: system.hint(native.one_hot, [system.private("x"), 3, 4], 3)
-    )  # fmt: skip
-    with pytest.raises(InputError, match="one_hot takes at most 2 arguments"):
-        circuit.wasm()
+
+
+@pytest.mark.parametrize(
+    ("function", "arguments", "count"),
+    [
+        (native.one_hot, ["x", 3, 4], 3), (native.one_hot, ["x", 4], 3),
+        (native.one_hot, ["x", "x"], 3), (native.quotient_and_remainder, ["x", 3], 1),
+        (native.integer_root, ["x", 3], 1), (native.bitwise_and, [], 1),
+    ],
+)  # fmt: skip
+def test_native_hints_with_other_numbers_are_refused(
+    function: Any, arguments: list[Any], count: int
+) -> None:
+    def circuit_of(system: System) -> None:
+        x = system.private("x")
+        system.hint(function, [x if each == "x" else each for each in arguments], count)
+
+    with pytest.raises(InputError, match=f"the hint {function.__name__} .* are declared"):
+        r1cs.trace(circuit_of).wasm()
+
+
+def test_hints_in_repeated_blocks() -> None:
+    def block(system: System, x: Any, y: Any) -> Any:
+        quotient, remainder = system.hint(native.quotient_and_remainder, [x * y, 7], 2)
+        return choose_at(system, remainder, [x, y, quotient, 4, 5, 6, x + y])
+
+    def circuit_of(system: System) -> None:
+        value, other = system.private("x"), system.private("y")
+        for _ in range(5):
+            value, other = other, system.repeat(block, value, other)
+        system.output("out", value * other)
+
+    circuit, draw = r1cs.trace(circuit_of), random.Random(1)
+    inputs = [{name: draw.randrange(1 << 50) for name in "xy"} for _ in range(20)]
+    assert agree(circuit, inputs) == (20, 0)
 
 
 def test_circuits_that_are_too_large(monkeypatch: pytest.MonkeyPatch) -> None:

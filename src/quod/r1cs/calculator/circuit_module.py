@@ -17,7 +17,7 @@ from quod.errors import InputError
 from quod.field.moduli import Modulus
 from quod.r1cs.calculator.arithmetic import Arithmetic
 from quod.r1cs.calculator.assembler import Module
-from quod.r1cs.calculator.hints import MAX_ARGUMENTS, HintFunctions
+from quod.r1cs.calculator.hints import HintFunctions
 from quod.r1cs.calculator.integers import Integers
 from quod.r1cs.calculator.interface import Interface, Run, Tables
 from quod.r1cs.calculator.interpreter import Addresses, Interpreter
@@ -109,9 +109,15 @@ def _check_hints(block: Block) -> None:
                 f"the hint {_name(step.function)} is a Python function, which a calculator in "
                 "WebAssembly cannot call; use a function of quod.r1cs.native"
             )
-        if len(step.arguments) > MAX_ARGUMENTS:
-            name = step.function.__name__
-            raise InputError(f"the hint {name} takes at most {MAX_ARGUMENTS} arguments")
+        arguments, results = NATIVE_HINTS[step.function]
+        if results is None and step.arguments:
+            results = step.arguments[-1].constant
+        if (len(step.arguments), len(step.wires)) != (arguments, results):
+            raise InputError(
+                f"the hint {_name(step.function)} has {arguments} arguments and "
+                f"{'as many results as its last one says' if results is None else results}, but "
+                f"{len(step.arguments)} and {len(step.wires)} are declared"
+            )
 
 
 def _name(function: HintFunction) -> str:

@@ -77,7 +77,7 @@ def _call(call: Call) -> Stream:
     padding = (ZERO_REGISTER,) * (MAX_ARGUMENTS - len(call.arguments))
     # The wires of a hint are consecutive.
     column = call.results[0]
-    number = NATIVE_HINTS.index(call.hint.function)
+    number = list(NATIVE_HINTS).index(call.hint.function)
     return [CALL, 0, (len(call.results),), *call.arguments, *padding, (column,), number]
 
 
