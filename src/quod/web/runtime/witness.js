@@ -313,7 +313,9 @@ export class WitnessCalculator {
       }
       return new Uint8Array(witness.buffer);
     } catch (error) {
-      const trace = this.messages.trim().replaceAll("\n", "; ").replace(/Error in (\S+\.py) line: /g, "$1:");
+      // Other messages may contain values.
+      const lines = this.messages.matchAll(/Error in (?:template [\w$]{1,100}|[\w.-]{1,100}) line: \d{1,9}(?:, in [^\n]{1,200})?/g);
+      const trace = [...lines].map(([line]) => line).join("; ").replace(/Error in (\S+\.py) line: /g, "$1:");
       throw new InputError(`${this.problem || `the witness calculator failed: ${error}`}${trace ? ` (${trace})` : ""}`);
     }
   }
