@@ -15,8 +15,8 @@ from quod.curve import (
     edwards_group,
     encode_edwards,
 )
+from quod.curve.edwards.decompression import decompressed_edwards
 from quod.curve.edwards.weierstrass_model import model_of
-from quod.curve.encoding.decompression import decompressed_edwards
 from quod.curve.named.jubjub import JUBJUB
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError

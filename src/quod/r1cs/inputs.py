@@ -47,8 +47,10 @@ def checked_inputs(declared: Mapping[str, Input], inputs: Inputs, prime: int) ->
     for name, declaration in declared.items():
         value, count = inputs[name], len(declaration.wires)
         if declaration.bits:
-            is_plain = type(value) is int and declaration.kind != "bytes"
-            number: int = value if is_plain else _number_of(declaration, value)
+            if type(value) is int and declaration.kind != "bytes":
+                number = value
+            else:
+                number = _number_of(declaration, value)
             if number < 0 or number >> count:
                 raise InputError(f"the input {name!r} must be a number of {count} bits")
             bit_texts.append(f"{number:0{count}b}" if count else "")

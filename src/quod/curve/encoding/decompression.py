@@ -1,21 +1,15 @@
-"""Batch decompression on a device: BLS12-381 points in the Zcash form, and Edwards points.
+"""Batch decompression of BLS12-381 points in the Zcash form on a device.
 
 Decompression spends its time on square roots: 0.1 ms each on plain integers, and three for a point
-of G2. Here two launches compute the square roots of all points, one those of Edwards points.
+of G2. Here two launches compute the square roots of all points.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import cache
-from itertools import accumulate
 from typing import Any
 
 from quod.curve.array import Point
-from quod.curve.coordinates import FqCoordinates
-from quod.curve.edwards.affine import EdwardsPair
-from quod.curve.edwards.curve import EdwardsCurve
-from quod.curve.edwards.encoding import decode_edwards
 from quod.curve.encoding.points import decode_zcash_g1, decode_zcash_g2
 from quod.curve.named.bls12_381 import BLS12_381
 from quod.curve.weierstrass.affine import g1_group, g2_group
@@ -35,28 +29,20 @@ _COMPRESSED, _INFINITY, _SIGN = 0x80, 0x40, 0x20
 def square_root_candidates(
     k: Builder, n: U32, a: Pointer[U64], out: Pointer[U64], *, modulus: Modulus
 ) -> None:
-    """Store a power of each element, from which its square root follows.
-
-    If p is 3 modulo 4, out[i] = a[i]**((p + 1)/4) is the root, if there is one. Otherwise it is
-    a[i]**((m - 1)/2), where m is the odd part of p - 1.
-    """
+    """out[i] = a[i]**((p + 1)/4): a square root of a[i], if it has one and p is 3 modulo 4."""
     f, i = prime_field(k, modulus), k.global_id()
     with k.if_(i < n):
-        f.store(out, i, f.power(f.bounded(f.load(a, i)), _exponent(modulus.value)))
-
-
-def _exponent(p: int) -> int:
-    if p % 4 == 3:
-        return (p + 1) // 4
-    odd = p - 1
-    while odd % 2 == 0:
-        odd //= 2
-    return (odd - 1) // 2
+        f.store(out, i, f.power(f.bounded(f.load(a, i)), (modulus.value + 1) // 4))
 
 
 def square_roots(device: AnyDevice, modulus: Modulus, integers: Sequence[int]) -> list[int | None]:
-    """Return a square root of each integer below p, or None for a non-square."""
+    """Return a square root of each integer below p, or None for a non-square.
+
+    Raises ValueError unless p is 3 modulo 4.
+    """
     p = modulus.value
+    if p % 4 != 3:
+        raise ValueError(f"{modulus.name} is not 3 modulo 4")
     if not integers:
         return []
     out = unwritten(len(integers), modulus.words)
@@ -64,16 +50,8 @@ def square_roots(device: AnyDevice, modulus: Modulus, integers: Sequence[int]) -
     squares = from_integers(modulus, integers)
     device.launch(compiled, -(-len(squares) // device.lanes), len(squares), squares, out)
     check_written(device, "square roots", out)
-    powers = to_integers(modulus, out)
-    if p % 4 != 3:
-        field = _field(p)
-        return [field.root_of_power(*pair) for pair in zip(integers, powers, strict=True)]
-    return [root if root * root % p == integer else None for root, integer in zip(powers, integers)]
-
-
-@cache
-def _field(p: int) -> FqCoordinates:
-    return FqCoordinates(p)
+    roots = to_integers(modulus, out)
+    return [root if root * root % p == integer else None for root, integer in zip(roots, integers)]
 
 
 def decompressed(
@@ -124,53 +102,6 @@ def decompressed(
         return (u[1], u[0]), y if larger else law2.field.negate(y)
 
     return [decode_g1(i) for i in range(len(g1))], [decode_g2(i) for i in range(len(g2))]
-
-
-def decompressed_edwards(
-    device: AnyDevice, curve: EdwardsCurve, encodings: Sequence[bytes]
-) -> list[EdwardsPair | InputError]:
-    """Decode points as `decode_edwards` does with Zcash's signs, without the check of the subgroup.
-
-    An invalid encoding gives the InputError of `decode_edwards` in place of its point.
-    """
-    q, size = curve.fq.value, curve.fq.bits // 8 + 1
-    signs_and_ys = [
-        divmod(int.from_bytes(data, "little"), 1 << 8 * size - 1) if len(data) == size else (0, q)
-        for data in encodings
-    ]
-    ys = [y for _, y in signs_and_ys if y < q]
-    denominators = [(curve.a - curve.d * y * y) % q for y in ys]
-    squares = [
-        (1 - y * y) * inverse % q for y, inverse in zip(ys, _inverses(denominators, q), strict=True)
-    ]
-    roots = iter(square_roots(device, curve.fq, squares))
-
-    def decode(data: bytes, sign: int, y: int) -> EdwardsPair | InputError:
-        x = next(roots) if y < q else None
-        if not x:
-            # Errors, and the few points with x = 0.
-            return _decode_edwards(curve, data)
-        return x if x % 2 == sign else q - x, y
-
-    return [decode(data, sign, y) for data, (sign, y) in zip(encodings, signs_and_ys, strict=True)]
-
-
-def _decode_edwards(curve: EdwardsCurve, data: bytes) -> EdwardsPair | InputError:
-    try:
-        return decode_edwards(curve, data, check_subgroup=False)
-    except InputError as error:
-        return error
-
-
-def _inverses(elements: Sequence[int], q: int) -> list[int]:
-    """Return the inverses of nonzero elements by one inversion (Montgomery's trick)."""
-    products = list(accumulate(elements, lambda left, right: left * right % q, initial=1))
-    inverse = pow(products.pop(), -1, q)
-    inverses = []
-    for element, product in zip(reversed(elements), reversed(products), strict=True):
-        inverses.append(inverse * product % q)
-        inverse = inverse * element % q
-    return inverses[::-1]
 
 
 def _root(roots: Iterator[int | None], square: tuple[int, int], p: int) -> tuple[int, int] | None:

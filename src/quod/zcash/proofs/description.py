@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
-from quod.curve.encoding.decompression import decompressed_edwards
+from quod.curve.edwards.decompression import decompressed_edwards
 from quod.curve.named.jubjub import JUBJUB
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.errors import InputError
