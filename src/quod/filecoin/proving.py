@@ -5,6 +5,7 @@ A proof is the concatenation of its partitions' Groth16 proofs, of 192 bytes eac
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import partial
@@ -110,35 +111,45 @@ class Prover:
     ) -> Iterator[tuple[Proof, list[int]]]:
         """Prove partitions; the witness of the next is computed during the proof of each.
 
-        One thread does both: a second one would keep it from the interpreter when the device needs
-        its next work. Proofs run one after the other: the sums of two large ones share the GPU's
-        cache, and take longer. With a timeline, witnesses and proofs alternate.
+        With a timeline, witnesses and proofs are computed one after the other.
         """
-        if timeline is not None:
-            for partition_inputs in inputs:
-                with timeline.stage("circuit witness"):
-                    witness = self.witness(partition_inputs)
-                with timeline.stage("proof"):
-                    pending = begin(self.key, witness, timeline=timeline)
-                    result = self._finished(pending, partition_inputs)
-                yield result
+        if timeline is None:
+            unproved: deque[CircuitInputs] = deque()
+            try:
+                for result in self.key.prove_many(self._witnesses(inputs, unproved)):
+                    unproved.popleft()
+                    yield result
+            except VerificationError:
+                self._check_rows(unproved[0])
+                raise
             return
-        witnesses = ((each, self.witness(each)) for each in inputs)
-        current = next(witnesses, None)
-        while current is not None:
-            partition_inputs, witness = current
-            with closing(begin(self.key, witness)) as pending:
-                current = next(witnesses, None)
+        for partition_inputs in inputs:
+            with timeline.stage("circuit witness"):
+                witness = self.witness(partition_inputs)
+            with timeline.stage("proof"):
+                pending = begin(self.key, witness, timeline=timeline)
                 result = self._finished(pending, partition_inputs)
             yield result
+
+    def _witnesses(
+        self, inputs: Iterable[CircuitInputs], unproved: deque[CircuitInputs]
+    ) -> Iterator[Witness]:
+        """Yield the witnesses of inputs, which are appended to `unproved`."""
+        for partition_inputs in inputs:
+            unproved.append(partition_inputs)
+            yield self.witness(partition_inputs)
 
     def _finished(self, pending: PendingProof, inputs: CircuitInputs) -> tuple[Proof, list[int]]:
         """Wait for a proof; raise UnsatisfiedError if it does not verify due to its inputs."""
         try:
             return pending.finish()
         except VerificationError:
-            self.circuit.witnesses([inputs], device=self.key.device)
+            self._check_rows(inputs)
             raise
+
+    def _check_rows(self, inputs: CircuitInputs) -> None:
+        """Raise UnsatisfiedError if the witness of inputs does not satisfy a constraint."""
+        self.circuit.witnesses([inputs], device=self.key.device)
 
     def witness(self, inputs: CircuitInputs) -> Witness:
         """Compute the witness of a partition, in the memory of the key's device.
