@@ -12,8 +12,8 @@ from quod.r1cs.inputs import Inputs
 from quod.zcash.assets import asset_identifier
 from quod.zcash.conversion import AllowedConversion, convert_inputs
 from quod.zcash.masp import masp_output_inputs
-from quod.zcash.named_circuits import CIRCUITS
 from quod.zcash.output import output_inputs
+from quod.zcash.proofs.kinds import KINDS
 from quod.zcash.spend import spend_inputs
 from tests.r1cs.calculator.agreement import agree
 from tests.zcash.test_spend import ORDER, P, RandomSpend
@@ -58,16 +58,16 @@ INPUTS: dict[str, Callable[[random.Random], Inputs]] = {
 def test_a_shielded_output() -> None:
     draw = random.Random(1)
     inputs = dict(output_of(draw))
-    assert agree(CIRCUITS["sapling-output"](), [inputs, {**inputs, "value": 0}]) == (2, 0)
+    assert agree(KINDS["sapling-output"].circuit(), [inputs, {**inputs, "value": 0}]) == (2, 0)
 
 
 @pytest.mark.thorough
 @pytest.mark.timeout(1800)
-@pytest.mark.parametrize("name", CIRCUITS)
+@pytest.mark.parametrize("name", KINDS)
 def test_shielded_circuits(name: str) -> None:
     draw = random.Random(name)
     all_inputs = [INPUTS[name](draw) for _ in range(20)]
     changed = dict(all_inputs[0])
     changed["rcv"] = int(changed["rcv"]) + 1  # type: ignore[call-overload]
     broken = {**changed, "g_d": [3, 4]} if "g_d" in changed else {**changed, "rt": 5}
-    assert agree(CIRCUITS[name](), [*all_inputs, changed, broken]) == (21, 1)
+    assert agree(KINDS[name].circuit(), [*all_inputs, changed, broken]) == (21, 1)
