@@ -65,7 +65,7 @@ class Parts:
         ask, alpha = self.scalar(), self.scalar()
         self.keys.append((ask, alpha))
         scheme = zcash.spend_auth_scheme(self.protocol)
-        rk = scheme.randomized_key(scheme.verification_key(ask), alpha)
+        rk = scheme.randomise_key(scheme.verification_key(ask), alpha)
         cv = self.commitment(value, asset, self.input_rcvs)
         return Entry(zcash.SpendStatement(cv, anchor, self.source.randbytes(32), rk))
 

@@ -213,17 +213,17 @@ def test_witnesses_of_other_trees() -> None:
     witness = other.witness_to_bytes(1)
     for target in (tree, CommitmentTree(depth=DEPTH)):
         with pytest.raises(MismatchError, match="position 1 does not lead to the root"):
-            target.read_witness(witness)
+            target.mark_witness(witness)
     tree.unmark(1)
     with pytest.raises(MismatchError, match="position 1 is not marked"):
         tree.witness_to_bytes(1)
     with pytest.raises(InputError, match="the witness has no leaf"):
-        tree.read_witness(bytes(5))
+        tree.mark_witness(bytes(5))
     for size in range(len(witness)):
         with pytest.raises(InputError, match="truncated"):
-            other.read_witness(witness[:size])
+            other.mark_witness(witness[:size])
     with pytest.raises(InputError, match="bytes follow the tree"):
-        other.read_witness(witness + b"\0")
+        other.mark_witness(witness + b"\0")
 
 
 @pytest.mark.fixtures
@@ -250,7 +250,7 @@ def test_trees_of_zcashd(shared_fixtures: Path) -> None:
             if position < 0:
                 continue
             assert tree.witness_to_bytes(position).hex() == witness
-            assert decoded.read_witness(bytes.fromhex(witness)) == position
+            assert decoded.mark_witness(bytes.fromhex(witness)) == position
             assert decoded.siblings(position) == tree.siblings(position)
             assert path_encoding(tree, position) == next(paths)
             checked += 1
@@ -282,7 +282,7 @@ def test_the_first_blocks_of_mainnet(shared_fixtures: Path) -> None:
     assert tree.root() == number(roots["419201"])
     assert tree.path(3).root(leaves[3]) == tree.root()
     restored = CommitmentTree.from_bytes(tree.to_bytes())
-    restored.read_witness(tree.witness_to_bytes(3))
+    restored.mark_witness(tree.witness_to_bytes(3))
     for candidate in (tree, restored):
         candidate.extend(leaves[5:])
         assert candidate.root() == number(roots["419202"])

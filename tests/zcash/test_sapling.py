@@ -181,7 +181,7 @@ def test_hostile_keys_and_addresses() -> None:
         view.address,
         lambda diversifier: sapling.PaymentAddress(diversifier, JUBJUB.generator),
     ):
-        with pytest.raises(InputError, match=f"the diversifier {without.hex()} has no point"):
+        with pytest.raises(InputError, match="does not hash to a point"):
             call(without)
     with pytest.raises(InputError, match="pk_d is the neutral element"):
         sapling.PaymentAddress(address.diversifier, (0, 1))

@@ -102,8 +102,8 @@ def check_row(row: dict[str, Any]) -> None:
     )
     vk = SCHEME.verification_key(sk)
     assert point_bytes(vk).hex() == row["vk"]
-    assert SCHEME.randomized_secret(sk, alpha) == rsk
-    assert point_bytes(SCHEME.randomized_key(vk, alpha)).hex() == row["rvk"]
+    assert SCHEME.randomise_secret(sk, alpha) == rsk
+    assert point_bytes(SCHEME.randomise_key(vk, alpha)).hex() == row["rvk"]
     key, randomized, message, *signatures = (
         bytes.fromhex(row[name]) for name in ("vk", "rvk", "m", "sig", "rsig")
     )
@@ -230,7 +230,7 @@ def test_signing_keys_are_checked() -> None:
             SCHEME.sign(secret, b"")  # type: ignore[arg-type]
         assert str(secret) not in str(seen.value) or secret in (0, "1", True)
     with pytest.raises(InputError, match="alpha must be a scalar from 0"):
-        SCHEME.randomized_secret(1, ORDER)
+        SCHEME.randomise_secret(1, ORDER)
     with pytest.raises(InputError, match="the randomized signing key is 0"):
         zcash.spend_auth_signature(5, ORDER - 5, bytes(32))
     for size in (31, 33):

@@ -101,7 +101,7 @@ def check_row(key: ExtendedSpendingKey, row: dict[str, Any]) -> None:
         diversifier = indexed_diversifier(key.diversifier_key, index)
         if row[name] is None:
             assert zcash.diversify_hash(diversifier) is None
-            with pytest.raises(InputError, match=f"diversifier {diversifier.hex()} has no point"):
+            with pytest.raises(InputError, match="does not hash to a point"):
                 view.address(index)
         else:
             assert diversifier.hex() == row[name]

@@ -468,7 +468,7 @@ def _zcash_parsers() -> dict[str, Parser]:
         "zcash-tree": Parser(
             lambda data: zcash.CommitmentTree.from_bytes(data, depth=4), [tree.to_bytes()], of_bytes
         ),
-        "zcash-witness": Parser(small.read_witness, [small.witness_to_bytes(0)], of_bytes),
+        "zcash-witness": Parser(small.mark_witness, [small.witness_to_bytes(0)], of_bytes),
         "zcash-signature": Parser(verify_signature, [signature], of_bytes),
         "zcash-spending-key": Parser(
             zcash.ExtendedSpendingKey.from_bytes, [key.to_bytes()], of_bytes

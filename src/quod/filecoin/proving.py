@@ -79,7 +79,8 @@ class Prover:
     ) -> bytes:  # fmt: skip
         """Prove a statement from the circuit's private inputs of each partition.
 
-        Each proof is verified before the result is returned. Raises UnsatisfiedError if the inputs
+        Each proof is verified before the result is returned. With a `timeline` the next witness is
+        not computed during a proof. Raises UnsatisfiedError if the inputs
         do not satisfy the circuit, VerificationError if they lead to other public inputs than the
         statement's or if the proof is not valid.
         """
@@ -94,10 +95,10 @@ class Prover:
         self, statement: Statement, partition: int, inputs: CircuitInputs, witness: Witness, *,
         meanwhile: Callable[[], None] | None = None,
     ) -> bytes:  # fmt: skip
-        """Prove one partition of a statement, by the witness of its inputs: 192 bytes.
+        """Prove one partition of a statement from its witness; return 192 bytes. See `prove`.
 
-        meanwhile: a function to call while the device computes.
-        See `prove`.
+        inputs: those of the witness, which name the constraint that fails.
+        meanwhile: a function to call while the device computes the proof.
         """
         self.check_parameters(statement)
         with closing(begin(self.key, witness)) as pending:

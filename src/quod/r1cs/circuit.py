@@ -319,8 +319,8 @@ class Circuit:
         """Return the witness calculator: a WebAssembly module with the interface of circom's.
 
         It computes the witnesses of `witness`. In its interface an input of bits has a value for
-        each bit. Raises InputError for a hint that is not a function of `quod.r1cs.native`, and for
-        a circuit that is too large.
+        each bit. Raises InputError for a hint that is not a function of
+        `quod.r1cs.portable_hints`, and for a circuit that is too large.
         """
         # Not at the top: commands that prove with a cached circuit need neither.
         from quod.r1cs.calculator.circuit_module import calculator_module

@@ -136,7 +136,7 @@ class ProofGenerationKey:
 
         Raises InputError for an alpha that is not canonical.
         """
-        return spend_auth_scheme(self.protocol).randomized_key(self.ak, alpha)
+        return spend_auth_scheme(self.protocol).randomise_key(self.ak, alpha)
 
     def owns(self, address: PaymentAddress) -> bool:
         """Return whether the address is one of this key's."""
@@ -178,18 +178,20 @@ def incoming_address(ivk: int, diversifier: bytes, protocol: Protocol = SAPLING)
         raise InputError("ivk must be below 2**251")
     base = diversify_hash(diversifier, protocol)
     if base is None:
-        raise InputError(f"the diversifier {diversifier.hex()} has no point")
+        raise InputError("the diversifier does not hash to a point; use another one")
     return PaymentAddress(diversifier, edwards_group(JUBJUB).multiply(ivk, base), protocol)
 
 
-def default_diversifier(spending_key: bytes) -> bytes:
+def default_diversifier(spending_key: bytes, protocol: Protocol = SAPLING) -> bytes:
     """Return the default diversifier of a key that is not derived by ZIP 32.
 
     spending_key: sk, 32 bytes.
+    protocol: the protocol of the addresses.
     It is the first diversifier derived from sk that hashes to a point.
     """
     for counter in range(256):
-        diversifier = expanded(spending_key, _DIVERSIFIER + bytes([counter]))[:DIVERSIFIER_BYTES]
-        if diversify_hash(diversifier) is not None:
+        seed = expanded(spending_key, _DIVERSIFIER + bytes([counter]), protocol)
+        diversifier = seed[:DIVERSIFIER_BYTES]
+        if diversify_hash(diversifier, protocol) is not None:
             return diversifier
     raise InputError("this spending key has no default diversifier; use another one")

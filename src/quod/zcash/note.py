@@ -137,6 +137,9 @@ def asset_value_commitment(generator: EdwardsPair, value: int, rcv: int) -> Edwa
     return group.add(value_term, blinding)
 
 
-def note_value(value: object) -> int:
-    """Return the value; raise InputError unless it is an int from 0 to 2**64 - 1."""
-    return whole_number("the value of a note", value, 0, (1 << 64) - 1)
+def note_value(value: object, name: str = "the value of a note") -> int:
+    """Return the value; raise InputError, without the value, unless it is from 0 to 2**64 - 1."""
+    try:
+        return whole_number(name, value, 0, (1 << 64) - 1)
+    except InputError:
+        raise InputError(f"{name} must be a whole number from 0 to 2**64 - 1") from None

@@ -31,7 +31,9 @@ def expanded_scalar(seed: bytes, domain: bytes, protocol: Protocol = SAPLING) ->
 def secret_scalar(name: str, value: object, *, least: int = 0) -> int:
     """Return a scalar; raise InputError, without its value, unless least <= value < order."""
     if type(value) is not int or not least <= value < JUBJUB.fr.value:
-        raise InputError(f"{name} must be a scalar from {least} up to the order of Jubjub")
+        raise InputError(
+            f"{name} must be a scalar from {least} to r - 1, with r the order of Jubjub's subgroup"
+        )
     return value
 
 

@@ -11,7 +11,7 @@ import pytest
 
 from quod import r1cs
 from quod.errors import InputError
-from quod.r1cs import native
+from quod.r1cs import portable_hints
 from quod.r1cs.calculator.circuit_module import calculator_module
 from quod.r1cs.gadgets import choose_at, sha256
 from quod.witness import WitnessCalculator
@@ -24,16 +24,20 @@ CURVES = ("bn254", "bls12_381", "bls12_377")
 
 @pytest.mark.parametrize("curve", CURVES)
 def test_native_hints(curve: str) -> None:
-    """Native hints equal Python's, at the limits too."""
+    """Portable hints equal Python's, at the limits too."""
 
     def circuit_of(system: System) -> None:
         x, y = system.private("x"), system.public("y")
-        results = system.hint(native.quotient_and_remainder, [x, y], 2)
-        results += system.hint(native.one_hot, [x, 5], 5)
-        results += system.hint(native.integer_root, [x * x])
-        for function in (native.bitwise_and, native.bitwise_or, native.bitwise_xor):
+        results = system.hint(portable_hints.quotient_and_remainder, [x, y], 2)
+        results += system.hint(portable_hints.one_hot, [x, 5], 5)
+        results += system.hint(portable_hints.integer_root, [x * x])
+        for function in (
+            portable_hints.bitwise_and,
+            portable_hints.bitwise_or,
+            portable_hints.bitwise_xor,
+        ):
             results += system.hint(function, [x, y])
-        results += system.hint(native.quotient_and_remainder, [results[0] * y, 1000], 2)
+        results += system.hint(portable_hints.quotient_and_remainder, [results[0] * y, 1000], 2)
         for index, result in enumerate(results):
             system.output(f"out{index}", result + 1)
 
@@ -141,12 +145,12 @@ def test_hints_in_python_are_refused() -> None:
 @pytest.mark.parametrize(
     ("function", "arguments", "count"),
     [
-        (native.one_hot, ["x", 3, 4], 3), (native.one_hot, ["x", 4], 3),
-        (native.one_hot, ["x", "x"], 3), (native.quotient_and_remainder, ["x", 3], 1),
-        (native.integer_root, ["x", 3], 1), (native.bitwise_and, [], 1),
+        (portable_hints.one_hot, ["x", 3, 4], 3), (portable_hints.one_hot, ["x", 4], 3),
+        (portable_hints.one_hot, ["x", "x"], 3), (portable_hints.integer_root, ["x", 3], 1),
+        (portable_hints.quotient_and_remainder, ["x", 3], 1), (portable_hints.bitwise_and, [], 1),
     ],
 )  # fmt: skip
-def test_native_hints_with_other_numbers_are_refused(
+def test_portable_hints_with_other_numbers_are_refused(
     function: Any, arguments: list[Any], count: int
 ) -> None:
     def circuit_of(system: System) -> None:
@@ -159,7 +163,7 @@ def test_native_hints_with_other_numbers_are_refused(
 
 def test_hints_in_repeated_blocks() -> None:
     def block(system: System, x: Any, y: Any) -> Any:
-        quotient, remainder = system.hint(native.quotient_and_remainder, [x * y, 7], 2)
+        quotient, remainder = system.hint(portable_hints.quotient_and_remainder, [x * y, 7], 2)
         return choose_at(system, remainder, [x, y, quotient, 4, 5, 6, x + y])
 
     def circuit_of(system: System) -> None:

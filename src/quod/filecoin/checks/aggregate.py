@@ -1,4 +1,4 @@
-"""Check the points of an aggregate of Groth16 proofs (SnarkPack).
+"""Check that an aggregate of Groth16 proofs (SnarkPack) is well formed; it is not verified.
 
 An aggregate has, for n proofs, n padded to a power of two (Gailly, Maller and Nitulescu, SnarkPack,
 https://eprint.iacr.org/2021/529; bellperson's groth16/aggregate/proof.rs has the order)::
@@ -28,8 +28,9 @@ _MAX_LOG2 = 13
 
 
 def check_aggregate(data: bytes, name: str | None = None) -> int:
-    """Return the number of proofs of an aggregate.
+    """Check that an aggregate is well formed, and return its number of proofs.
 
+    The aggregate is not verified: a well-formed one may be invalid.
     name: its file, for errors.
     Raises InputError, with the offset, for a wrong length, a point that is not in G1 or G2, and a
     coefficient of Gt that is not below q. That an element of Gt has the order r is not checked.

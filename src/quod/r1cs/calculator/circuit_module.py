@@ -33,7 +33,7 @@ from quod.r1cs.calculator.streams import (
 )
 from quod.r1cs.inputs import wire_indices
 from quod.r1cs.names import path_name
-from quod.r1cs.native import NATIVE_HINTS
+from quod.r1cs.portable_hints import PORTABLE_HINTS
 from quod.r1cs.repetition.parts import Part, Parts, callers_first
 from quod.r1cs.repetition.schedule import Schedule, schedule_of
 from quod.r1cs.shape import Counts
@@ -83,8 +83,8 @@ class TracedCircuit(Protocol):
 def calculator_module(circuit: TracedCircuit) -> bytes:
     """Return the witness calculator of a circuit as a WebAssembly module.
 
-    Raises InputError for a hint that is not a function of `quod.r1cs.native`, and for a circuit
-    whose witness and tables exceed `MAX_BYTES`.
+    Raises InputError for a hint that is not a function of `quod.r1cs.portable_hints`, and for a
+    circuit whose witness and tables exceed `MAX_BYTES`.
     """
     system = circuit.traced
     blocks = callers_first(Block(system, 0, None))
@@ -104,12 +104,12 @@ def _check_hints(block: Block) -> None:
     for step in block.system.steps:
         if type(step) is not Hint:
             continue
-        if step.function not in NATIVE_HINTS:
+        if step.function not in PORTABLE_HINTS:
             raise InputError(
                 f"the hint {_name(step.function)} is a Python function, which a calculator in "
-                "WebAssembly cannot call; use a function of quod.r1cs.native"
+                "WebAssembly cannot call; use a function of quod.r1cs.portable_hints"
             )
-        arguments, results = NATIVE_HINTS[step.function]
+        arguments, results = PORTABLE_HINTS[step.function]
         if results is None and step.arguments:
             results = step.arguments[-1].constant
         if (len(step.arguments), len(step.wires)) != (arguments, results):

@@ -1,4 +1,4 @@
-"""The functions of `quod.r1cs.native` in WebAssembly."""
+"""The functions of `quod.r1cs.portable_hints` in WebAssembly."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from quod.r1cs.calculator.arithmetic import Arithmetic
 from quod.r1cs.calculator.assembler import I32, Function, Module, Value, Variable, load
 from quod.r1cs.calculator.integers import Integers
 from quod.r1cs.calculator.memory import Memory
-from quod.r1cs.native import NATIVE_HINTS
+from quod.r1cs.portable_hints import PORTABLE_HINTS
 
 MAX_ARGUMENTS = 2
 
@@ -48,7 +48,7 @@ class HintFunctions:
             "bitwise_or": lambda: self._bitwise(f, results, lambda a, b: a | b),
             "bitwise_xor": lambda: self._bitwise(f, results, lambda a, b: a ^ b),
         }
-        f.switch(number, [cases[hint.__name__] for hint in NATIVE_HINTS])
+        f.switch(number, [cases[hint.__name__] for hint in PORTABLE_HINTS])
 
     def _clear(self, f: Function, *addresses: int) -> None:
         for address in addresses:

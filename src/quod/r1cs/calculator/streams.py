@@ -13,7 +13,7 @@ import numpy as np
 from quod.r1cs.calculator.arithmetic import LIMB_BITS
 from quod.r1cs.calculator.hints import MAX_ARGUMENTS
 from quod.r1cs.calculator.interpreter import CALL, END, MINUS, PLUS, STORE, Row
-from quod.r1cs.native import NATIVE_HINTS
+from quod.r1cs.portable_hints import PORTABLE_HINTS
 from quod.r1cs.signal import ONE
 from quod.r1cs.traced import Block
 from quod.r1cs.witness_program.instructions import ZERO_REGISTER, Call, Op, Program
@@ -77,7 +77,7 @@ def _call(call: Call) -> Stream:
     padding = (ZERO_REGISTER,) * (MAX_ARGUMENTS - len(call.arguments))
     # The wires of a hint are consecutive.
     column = call.results[0]
-    number = list(NATIVE_HINTS).index(call.hint.function)
+    number = list(PORTABLE_HINTS).index(call.hint.function)
     return [CALL, 0, (len(call.results),), *call.arguments, *padding, (column,), number]
 
 

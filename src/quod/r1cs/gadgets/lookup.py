@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from quod.errors import InputError
-from quod.r1cs import native
+from quod.r1cs import portable_hints
 from quod.r1cs.gadgets.signals import bit_signals, max_comparison_bits, signals
 from quod.r1cs.signal import Signal, hide_frames_of, signal_of
 from quod.r1cs.system import ConstraintSystem, Operand
@@ -39,7 +39,7 @@ def one_hot(system: ConstraintSystem, index: Operand, count: int) -> list[Signal
     """
     count = whole_number("count", count, 1, 1 << _MAX_BITS)
     position = signal_of(system, index)
-    hot = system.hint(native.one_hot, [position, count], count)
+    hot = system.hint(portable_hints.one_hot, [position, count], count)
     for flag_index, flag in enumerate(hot):
         system.enforce(flag, position - flag_index, system.zero)
     system.assert_equal(system.sum(hot), 1)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
         binding_verification_key as binding_verification_key,
     )
     from quod.zcash.bundle.signed import Bundle as Bundle
-    from quod.zcash.bundle.statements import Described as Described
+    from quod.zcash.bundle.statements import BundleEntry as BundleEntry
     from quod.zcash.bundle.statements import decode_statements as decode_statements
     from quod.zcash.bundle.unsigned import UnsignedBundle as UnsignedBundle
 else:

@@ -20,8 +20,8 @@ _NAMES: dict[type, str] = {
 }  # fmt: skip
 
 
-class Described(Protocol):
-    """A description: a record with a statement, beside which it may have a proof."""
+class BundleEntry(Protocol):
+    """An entry of a bundle: a record with a `statement`, such as a `SpendInfo` or `Description`."""
 
     @property
     def statement(self) -> object: ...
@@ -32,7 +32,7 @@ def entry_name(kind: type, index: int) -> str:
     return f"{_NAMES[kind]} {index}"
 
 
-def checked_entries(kind: type[S], entries: Iterable[Described]) -> tuple[Described, ...]:
+def checked_entries(kind: type[S], entries: Iterable[BundleEntry]) -> tuple[BundleEntry, ...]:
     """Return descriptions whose statements are of one kind; raise InputError for others."""
     checked = tuple(in_order(f"the {_NAMES[kind]}s", entries))
     if len(checked) > MAX_COUNT:
@@ -45,7 +45,7 @@ def checked_entries(kind: type[S], entries: Iterable[Described]) -> tuple[Descri
     return checked
 
 
-def statements(kind: type[S], entries: Sequence[Described]) -> list[S]:
+def statements(kind: type[S], entries: Sequence[BundleEntry]) -> list[S]:
     """Return the statements of checked entries."""
     return [entry.statement for entry in entries if isinstance(entry.statement, kind)]
 

@@ -1,4 +1,4 @@
-"""Bundles before they are signed: their checks, their balance, and the step that signs them."""
+"""Bundles before they are signed: Spends, Outputs and Converts with a value balance."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from quod.zcash.bundle.balance import (
     checked_balance,
     is_zero,
 )
-from quod.zcash.bundle.statements import Described, checked_entries, entry_name, statements
+from quod.zcash.bundle.statements import BundleEntry, checked_entries, entry_name, statements
 from quod.zcash.output_statement import OutputStatement
 from quod.zcash.protocol import SAPLING, Protocol
 from quod.zcash.scalars import encoded
@@ -30,14 +30,15 @@ class UnsignedBundle:
     protocol: SAPLING or MASP.
     shared_anchors: whether all Spends must have one anchor, and all Converts one, as in MASP and
         in transactions of Zcash since version 5. In version 4 each Spend has its own.
-    Raises InputError, with the index of the Spend, for a nullifier that occurs twice, MismatchError
-    for different anchors, and InputError for a balance without entries that is not 0.
+    Raises InputError for an entry without the right statement, more than 65,535 of a kind, Converts
+    of Sapling, a nullifier that occurs twice (with the index of the Spend), a balance out of range,
+    and one that is not 0 without entries. Raises MismatchError for different anchors.
     """
 
-    spends: Sequence[Described]
-    outputs: Sequence[Described]
+    spends: Sequence[BundleEntry]
+    outputs: Sequence[BundleEntry]
     value_balance: ValueBalance
-    converts: Sequence[Described] = ()
+    converts: Sequence[BundleEntry] = ()
     protocol: Protocol = SAPLING
     shared_anchors: bool = True
 

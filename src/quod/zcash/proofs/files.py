@@ -24,11 +24,11 @@ from quod.formats.source import Path
 from quod.formats.strict_json import JsonKind, parse_json, read_json
 from quod.frozen import frozen
 from quod.hash.arguments import element
-from quod.validation import bytes_of_hex, file_path, whole_number
+from quod.validation import bytes_of_hex, file_path
 from quod.zcash.address import PaymentAddress
 from quod.zcash.conversion import AllowedConversion
 from quod.zcash.keys import ProofGenerationKey
-from quod.zcash.note import Note, ephemeral_secret
+from quod.zcash.note import Note, ephemeral_secret, note_value
 from quod.zcash.output_statement import OutputStatement
 from quod.zcash.proofs.description import Description, decode_descriptions
 from quod.zcash.proofs.infos import ConvertInfo, OutputInfo, ProofInfo, SpendInfo
@@ -276,7 +276,7 @@ class _Fields:
     def value(self) -> int:
         """Return the field `value`."""
         with self.naming("value"):
-            return whole_number("the value", self["value"], 0, (1 << 64) - 1)
+            return note_value(self["value"], "the value")
 
     def merkle_path(self) -> MerklePath:
         """Return the path of the fields `path` and `position`."""

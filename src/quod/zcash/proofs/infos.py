@@ -1,4 +1,4 @@
-"""The private information behind each kind of proof, from which its inputs and statement follow."""
+"""The private inputs of each kind of proof, from which its statement follows."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import Protocol as TypingProtocol
 
 from quod.frozen import frozen
 from quod.r1cs.inputs import Inputs
+from quod.zcash.address import PaymentAddress
 from quod.zcash.conversion import AllowedConversion, convert_inputs, convert_statement
 from quod.zcash.keys import ProofGenerationKey
 from quod.zcash.masp import masp_output_inputs
-from quod.zcash.note import Note
+from quod.zcash.note import Note, ephemeral_secret
 from quod.zcash.output import output_inputs
 from quod.zcash.output_statement import OutputStatement
 from quod.zcash.proofs.kinds import (
@@ -29,7 +30,7 @@ from quod.zcash.tree import MerklePath
 
 
 class ProofInfo(TypingProtocol):
-    """The private information behind a proof.
+    """The private inputs of a proof.
 
     The properties raise InputError for values that the kind of proof refuses.
     """
@@ -118,9 +119,24 @@ class OutputInfo:
         return "OutputInfo(...)"
 
     @classmethod
-    def draw(cls, note: Note, esk: int | None = None) -> OutputInfo:
-        """Draw rcv, and esk unless it is given, as for a note with rseed."""
-        return cls(note, random_scalar() if esk is None else esk, random_scalar())
+    def from_seed(
+        cls, address: PaymentAddress, value: int, rseed: bytes, asset: bytes | None = None
+    ) -> OutputInfo:
+        """Return a note whose rcm and esk are derived from rseed, 32 bytes, with a drawn rcv.
+
+        Since ZIP 212 recipients refuse other values of esk. The encryption of the note needs rseed.
+        """
+        note = Note.from_seed(address, value, rseed, asset)
+        return cls.draw(note, ephemeral_secret(rseed, note.protocol))
+
+    @classmethod
+    def draw(cls, note: Note, esk: int) -> OutputInfo:
+        """Draw rcv.
+
+        esk: `ephemeral_secret(rseed)` for a note that is derived from rseed, as all are since ZIP
+            212; recipients refuse others.
+        """
+        return cls(note, esk, random_scalar())
 
     @property
     def kind(self) -> ProofKind:

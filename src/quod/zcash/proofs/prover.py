@@ -55,7 +55,8 @@ class Prover:
     ) -> Description:
         """Prove the statement of a Spend, an Output or a Convert; the proof is verified.
 
-        seed: see `ProvingKey.prove`; default: random blinding.
+        seed: for tests, as a proof with a known seed is not zero-knowledge; see `ProvingKey.prove`.
+            Default: random blinding.
         Raises MismatchError for another kind of proof, InputError for values that the kind refuses,
         and UnsatisfiedError, with the constraints that fail, for information that does not satisfy
         the circuit, such as a path that does not lead to the anchor.

@@ -66,7 +66,7 @@ def verify_descriptions(
 ) -> list[Verdict]:
     """Verify descriptions of all kinds as one batch; see `quod.groth16.verify_batch`.
 
-    An error in the place of a description, such as that of a malformed one, becomes its verdict.
+    An InputError among them gives an invalid verdict with this error.
     Raises MismatchError if a key is missing.
     """
     claims: list[Claim] = []

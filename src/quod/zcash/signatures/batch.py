@@ -4,10 +4,10 @@ With a random z_i of 128 bits for each signature, valid signatures satisfy
 
     8 * (sum of z_i*R_i + sum of z_i*c_i*vk_i - sum over schemes of (sum of z_i*S_i)*P) = 0
 
-and a list with an invalid one does so with probability 2**-128. The left side is one MSM. If it is
-not 0, halves are tested, and signatures of small blocks one by one in kernels. The z_i are drawn
-after all inputs are copied and never leave this module, because someone who knew them beforehand
-could make invalid signatures whose errors cancel.
+and a list with an invalid one does so with probability at most 1/(2**128 - 1). The left side is one
+MSM. If it is not 0, halves are tested, and signatures of small blocks one by one in kernels. The
+z_i are drawn after all inputs are copied and never leave this module, because someone who knew them
+beforehand could make invalid signatures whose errors cancel.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class SignatureClaim:
 def verify_signatures(
     claims: Iterable[SignatureClaim], device: DeviceChoice = "cpu", *, zip216: bool = True
 ) -> list[Verdict]:
-    """Verify many signatures, and return the verdicts of `RedJubjub.verify` in order.
+    """Verify signatures as one batch; return a `quod.groth16.Verdict` for each, in order.
 
     device: where points are decoded and summed.
     zip216: see `RedJubjub.verify`.

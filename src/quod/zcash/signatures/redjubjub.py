@@ -1,4 +1,4 @@
-"""RedJubjub: Zcash protocol specification, 5.4.7; ZIP 215 and 216 for the encodings of R.
+"""RedJubjub: Zcash protocol specification, 5.4.7; ZIP 216 for the encoding of R.
 
 A signature is 64 bytes: the point R, and the scalar S below the order r of the subgroup. It is
 valid if 8 * (-S * P + R + c * vk) is neutral, with the generator P and the challenge c, a hash of
@@ -53,7 +53,7 @@ class RedJubjub:
         """Return the point vk = secret * P of a canonical scalar that is not 0."""
         return multiple(secret_scalar("the signing key", secret, least=1), self.generator)
 
-    def randomized_secret(self, secret: int, alpha: int) -> int:
+    def randomise_secret(self, secret: int, alpha: int) -> int:
         """Return the signing key secret + alpha modulo the order.
 
         Raises InputError for a scalar that is not canonical, and for a sum of 0.
@@ -64,7 +64,7 @@ class RedJubjub:
             raise InputError("the randomized signing key is 0; use another alpha")
         return total
 
-    def randomized_key(self, key: EdwardsPair, alpha: int) -> EdwardsPair:
+    def randomise_key(self, key: EdwardsPair, alpha: int) -> EdwardsPair:
         """Return the verification key key + alpha * P of the randomized signing key."""
         randomisation = multiple(secret_scalar("alpha", alpha), self.generator)
         return edwards_group(JUBJUB).add(key, randomisation)
@@ -135,7 +135,7 @@ def spend_auth_signature(
     """
     scheme = spend_auth_scheme(protocol)
     sighash = exact_bytes("the sighash", sighash, 32)
-    return scheme.sign(scheme.randomized_secret(ask, alpha), sighash)
+    return scheme.sign(scheme.randomise_secret(ask, alpha), sighash)
 
 
 def binding_signature(bsk: int, sighash: bytes, protocol: Protocol = SAPLING) -> bytes:
@@ -160,5 +160,5 @@ def s_of_signature(signature: bytes) -> int:
     """Return S of 64 bytes; raise InputError unless it is below the order."""
     s = int.from_bytes(signature[32:], "little")
     if s >= _ORDER:
-        raise InputError("S of the signature is not below the order of Jubjub")
+        raise InputError("S of the signature is not below the order of Jubjub's subgroup")
     return s

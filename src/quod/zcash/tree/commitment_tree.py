@@ -70,9 +70,9 @@ class CommitmentTree:
 
         leaves: integers below the modulus.
         marked: positions of new leaves whose paths the tree keeps from now on.
-        device: where a kernel hashes the nodes of hundreds of leaves; few are hashed in Python.
-        Raises InputError, before the tree changes, for another leaf, for a position that is not of
-        a new leaf, and for leaves without room.
+        device: hashes the nodes if at least 128 leaves are appended; Python hashes those of fewer.
+        Raises InputError, before the tree changes, for a leaf that is not an int below the modulus,
+        a position that is not that of a new leaf, and more leaves than fit.
         """
         new = elements("a leaf", leaves, JUBJUB.fq)
         start, stop = self.size, self.size + len(new)
@@ -230,12 +230,12 @@ class CommitmentTree:
         nodes = bytes([len(filled)]) + b"".join(map(encode_node, filled))
         return tree + nodes + (b"\0" if cursor is None else b"\1" + encode_frontier(cursor))
 
-    def read_witness(self, data: bytes) -> int:
+    def mark_witness(self, data: bytes) -> int:
         """Mark the leaf of an `IncrementalWitness` of zcashd; return its position.
 
         Raises InputError, with the offset, for a malformed encoding, and MismatchError if the path
-        does not lead to the root of this tree, as that of a witness of another tree, or of this
-        tree long before or after.
+        does not lead to the root of this tree, as for a witness of another tree, or of this tree at
+        another size.
         """
         reader = TreeReader(data, self.depth)
         tree = reader.frontier()

@@ -54,10 +54,12 @@ class Derivation:
     chain_code: bytes
 
     def __post_init__(self) -> None:
-        whole_number("the depth of a key", self.depth, 0, 255)
-        exact_bytes("the parent's tag", self.parent_tag, 4)
-        whole_number("the index of a child", self.child_index, 0, (1 << 32) - 1)
-        exact_bytes("the chain code", self.chain_code, 32)
+        self.__dict__.update(
+            depth=whole_number("the depth of a key", self.depth, 0, 255),
+            parent_tag=exact_bytes("the parent's tag", self.parent_tag, 4),
+            child_index=whole_number("the index of a child", self.child_index, 0, (1 << 32) - 1),
+            chain_code=exact_bytes("the chain code", self.chain_code, 32),
+        )
 
     def __repr__(self) -> str:
         return "Derivation(...)"

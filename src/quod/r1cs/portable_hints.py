@@ -1,4 +1,4 @@
-"""Native hints: functions for `ConstraintSystem.hint` that calculators in browsers also have.
+"""Portable hints: functions for `ConstraintSystem.hint` that calculators in browsers also have.
 
 A hint may be any Python function, but a page cannot run Python. It can run circuits whose hints are
 functions of this module. All are defined for all integers below the prime.
@@ -17,7 +17,7 @@ def quotient_and_remainder(dividend: int, divisor: int) -> tuple[int, int]:
 
 
 def one_hot(index: int, count: int) -> list[int]:
-    """Return `count` bits, of which the one at the index is 1; the count must be a constant."""
+    """Return `count` bits: 1 at the index; all 0 if the index is not below the constant count."""
     return [int(each == index) for each in range(count)]
 
 
@@ -41,7 +41,7 @@ def bitwise_xor(a: int, b: int) -> int:
     return a ^ b
 
 
-NATIVE_HINTS: dict[HintFunction, tuple[int, int | None]] = {
+PORTABLE_HINTS: dict[HintFunction, tuple[int, int | None]] = {
     quotient_and_remainder: (2, 2), one_hot: (2, None), integer_root: (1, 1),
     bitwise_and: (2, 1), bitwise_or: (2, 1), bitwise_xor: (2, 1),
 }  # fmt: skip
