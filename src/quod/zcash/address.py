@@ -45,7 +45,7 @@ class PaymentAddress:
 
     def __post_init__(self) -> None:
         if diversify_hash(self.diversifier, self.protocol) is None:
-            raise InputError(f"the diversifier {self.diversifier.hex()} has no point")
+            raise InputError("the diversifier does not hash to a point; use another one")
         point = edwards_pair("pk_d", JUBJUB, self.transmission_key)
         if point == (0, 1):
             raise InputError("pk_d is the neutral element")
