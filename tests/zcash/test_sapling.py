@@ -196,7 +196,7 @@ def test_hostile_keys_and_addresses() -> None:
     with pytest.raises(InputError, match="nk is not in the subgroup"):
         sapling.ViewingKey(view.ak, small, view.ovk)
     for secret in (ORDER, -1, True, "1", None):
-        with pytest.raises(InputError, match="rcm must be a scalar from 0 up to the order") as seen:
+        with pytest.raises(InputError, match="rcm must be a scalar from 0 to r - 1") as seen:
             sapling.Note(address, 1, secret)  # type: ignore[arg-type]
         assert str(secret) not in str(seen.value) or secret == "1"
     for value in (-1, 1 << 64, 1.5):
