@@ -107,6 +107,11 @@ def test_lists_are_verified_as_a_batch(folder: Path, output_key: str, capsys: Ca
     assert "(outputs[0], outputs[2], outputs[3], outputs[4], outputs[5])" in said
     assert "outputs[2] is malformed: epk is a point of small order" in said
     assert "outputs[4] is malformed: a description must have cv, epk, cmu, proof" in said
+    # Nothing beside the lists is left out.
+    for other in (changed[0], {"Outputs": [changed[0]]}, {"spend": [changed[0]]}):
+        write("all.json", {**other, "outputs": [output]})
+        assert entry.run(verify) == 3
+        assert "is none of spends, outputs, converts" in capsys.readouterr().err
     # Alone, a false statement is invalid, and a malformed one bad input.
     write("all.json", changed[0])
     assert entry.run(verify) == 6

@@ -123,6 +123,14 @@ def test_circuits_in_files(tmp_path: Path) -> None:
     (tmp_path / "text.py").write_text("x = 1\nx ==\n")
     with pytest.raises(InputError, match=r"text.py: line 2: SyntaxError"):
         circuit_of_source(tmp_path / "text.py:main", "bn254")
+    (tmp_path / "ends.py").write_text(
+        "import sys\ndef main(system):\n    sys.exit(0)\n"
+        "from quod.r1cs import Private\ndef many(system, *x: Private):\n    pass\n"
+    )
+    with pytest.raises(InputError, match=r"ends.py: line 3: SystemExit"):
+        circuit_of_source(tmp_path / "ends.py:main", "bn254")
+    with pytest.raises(InputError, match="the parameter 'x' must be one input, not many"):
+        circuit_of_source(tmp_path / "ends.py:many", "bn254")
     (tmp_path / "raises.py").write_text("\nraise KeyError('x')\n")
     with pytest.raises(InputError, match=r"raises.py: line 2: KeyError"):
         circuit_of_source(tmp_path / "raises.py:main", "bn254")

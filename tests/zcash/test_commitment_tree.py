@@ -13,10 +13,12 @@ from quod import zcash
 from quod.curve import EDWARDS
 from quod.device.discovery import resolve_device
 from quod.device.protocol import AnyDevice
-from quod.errors import InputError, MismatchError
+from quod.errors import DeviceError, InputError, MismatchError
 from quod.r1cs import reference
 from quod.zcash.tree import CommitmentTree, MerklePath, empty_root
+from quod.zcash.tree.frontier import Frontier, encode_frontier, encode_node
 from quod.zcash.tree.node_kernel import hash_pairs
+from quod.zcash.tree.nodes import parents
 from quod.zcash.tree.path import root_of_path
 
 P = EDWARDS["jubjub"].fq.value
@@ -296,3 +298,47 @@ def test_roots_of_empty_subtrees(shared_fixtures: Path) -> None:
         texts = document if isinstance(document, list) else document["empty_roots"]
         assert [empty_root(level, protocol) for level in range(33)] == [*map(number, texts)]
         assert CommitmentTree(protocol).root() == number(texts[32])
+
+
+def test_a_witness_with_roots_of_incomplete_subtrees() -> None:
+    """Such a witness leads to the root now; its siblings must not be those of later paths."""
+    tree = CommitmentTree()
+    tree.extend([10])
+    nodes = b"".join(encode_node(empty_root(level)) for level in range(32))
+    data = encode_frontier(Frontier(0, 10, {})) + bytes([32]) + nodes + b"\0"
+    assert tree.mark_witness(data) == 0
+    tree.extend([1, 2, 3, 4, 5])
+    assert tree.path(0).root(10) == tree.root()
+
+
+def test_a_witness_of_a_marked_leaf_changes_nothing() -> None:
+    tree = CommitmentTree()
+    tree.extend([10, 11, 12], [1])
+    tree.extend(range(5))
+    witness = tree.witness_to_bytes(1)
+    assert tree.mark_witness(witness) == 1
+    assert tree.witness_to_bytes(1) == witness
+    tree.extend(range(9))
+    assert tree.path(1).root(11) == tree.root()
+
+
+def test_a_failed_append_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    tree = CommitmentTree()
+    tree.extend([9, 10], [1])
+    expected = tree.to_bytes(), tree.witness_to_bytes(1)
+    for leaves in (range(200), [5]):
+        with pytest.raises(DeviceError):
+            tree.extend(leaves, [2], device="bogus")
+    calls = []
+
+    def fails(level: int, *arguments: object) -> list[int]:
+        calls.append(level)
+        if level:
+            raise DeviceError("lost")
+        return parents(level, *arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr("quod.zcash.tree.commitment_tree.parents", fails)
+    with pytest.raises(DeviceError, match="lost"):
+        tree.extend([5, 6, 7, 8], [3])
+    assert calls == [0, 1]
+    assert (tree.to_bytes(), tree.witness_to_bytes(1), tree.marked) == (*expected, [1])

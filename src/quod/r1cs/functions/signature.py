@@ -65,6 +65,10 @@ def declared_inputs(function: Callable[..., object], system: ConstraintSystem) -
         if parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD)
         and parameter.default is parameter.empty
     ]  # fmt: skip
+    for each in parameters:
+        is_variadic = each.kind in (each.VAR_POSITIONAL, each.VAR_KEYWORD)
+        if is_variadic and each.annotation is not each.empty:
+            raise InputError(f"the parameter {each.name!r} must be one input, not many")
     if not inputs:
         return []
     routine = function if inspect.isroutine(function) else type(function).__call__

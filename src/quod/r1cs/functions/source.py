@@ -76,9 +76,9 @@ def _guarded(path: str, run: Callable[[], Any]) -> Any:
     """Translate an exception of the file's code to an InputError with the line."""
     try:
         return run()
-    except QuodError:
+    except (QuodError, KeyboardInterrupt):
         raise
-    except Exception as error:
+    except BaseException as error:
         lines = [
             frame.lineno
             for frame in traceback.extract_tb(error.__traceback__)

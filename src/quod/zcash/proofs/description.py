@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, get_args
 
 from quod.curve.edwards.decompression import decompressed_edwards
 from quod.curve.named.jubjub import JUBJUB
@@ -18,9 +18,11 @@ from quod.groth16.encodings.bellman import (
     proofs_from_bytes,
 )
 from quod.groth16.proof import Proof
-from quod.validation import exact_bytes
+from quod.validation import exact_bytes, in_order
 from quod.zcash.proofs.kinds import Statement
 from quod.zcash.statement_fields import FIELD_BYTES, NUMBER_FIELDS, POINT_FIELDS, decode_number
+
+_STATEMENTS = get_args(Statement)
 
 
 @frozen(eq=False)
@@ -60,9 +62,12 @@ def decode_descriptions(
 
     entries: for each the class of its statement, and the fields with the proof as the last one.
     The results are those of `Description.from_bytes`. Two batches on the device compute the square
-    roots of all points.
+    roots of all points. Raises InputError for an entry that is no such pair.
     """
     machine = resolve_device(device)
+    entries = [
+        _checked_entry(index, entry) for index, entry in enumerate(in_order("entries", entries))
+    ]
     results: list[Description | InputError | None] = [None] * len(entries)
     sound = [index for index, entry in enumerate(entries) if _has_lengths(*entry)]
     proofs = proofs_from_bytes(b"".join(entries[index][1][-1] for index in sound), device=machine)
@@ -82,6 +87,17 @@ def decode_descriptions(
         result or _description_or_error(partial(Description.from_bytes, statement, parts))
         for result, (statement, parts) in zip(results, entries, strict=True)
     ]
+
+
+def _checked_entry(index: int, entry: object) -> tuple[type[Statement], list[bytes]]:
+    if isinstance(entry, tuple) and len(entry) == 2:
+        statement, parts = entry
+        if statement in _STATEMENTS and isinstance(parts, list | tuple):
+            if all(isinstance(part, bytes) for part in parts):
+                return statement, list(parts)
+    raise InputError(
+        f"entry {index} must be a pair of the class of a statement, and a list of bytes"
+    )
 
 
 def _has_lengths(statement: type[Statement], parts: Sequence[bytes]) -> bool:

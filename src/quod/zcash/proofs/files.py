@@ -189,6 +189,11 @@ def _named_entries(document: Any) -> Iterator[tuple[str, tuple[Any, type[Stateme
     if document.keys().isdisjoint(_LISTS):
         yield "the description", (document, None)
         return
+    for name in document:
+        if name not in _LISTS:
+            raise InputError(
+                f"is none of {', '.join(_LISTS)}, which the object has too", section=str(name)
+            )
     for name, statement in _LISTS.items():
         entries = document.get(name, [])
         if not isinstance(entries, list):
@@ -202,11 +207,13 @@ def _parts(entry: Any, statement: type[Statement] | None) -> tuple[type[Statemen
     if not isinstance(entry, dict):
         raise InputError("a description must be an object")
     kinds = _LISTS.values() if statement is None else (statement,)
-    for kind in kinds:
+    matching = [kind for kind in kinds if entry.keys() >= {*kind.fields, _PROOF}]
+    if len(matching) > 1:
+        raise InputError("a description must have the fields of one kind, not of several")
+    for kind in matching:
         names = (*kind.fields, _PROOF)
-        if entry.keys() >= {*names}:
-            fields = _Fields(entry, names, tuple(entry))
-            return kind, [fields.bytes(name) for name in names]
+        fields = _Fields(entry, names, tuple(entry))
+        return kind, [fields.bytes(name) for name in names]
     alternatives = " or ".join(f"{', '.join(kind.fields)}, {_PROOF}" for kind in kinds)
     raise InputError(f"a description must have {alternatives}")
 
@@ -286,7 +293,13 @@ class _Fields:
             siblings = [decode_number("a sibling", _hex_bytes(text, 32)) for text in self["path"]]
             MerklePath(siblings, 0)
         with self.naming("position"):
-            return MerklePath(siblings, self["position"])
+            try:
+                return MerklePath(siblings, self["position"])
+            except InputError:
+                # The message has the value, which may be a secret in the wrong place.
+                raise InputError(
+                    "the position must be a whole number from 0 to 2**32 - 1"
+                ) from None
 
     def anchor(
         self, path: MerklePath, leaf: int, protocol: Protocol, *, is_any_accepted: bool

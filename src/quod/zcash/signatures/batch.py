@@ -34,7 +34,7 @@ from quod.field.array import Words
 from quod.frozen import frozen
 from quod.groth16.batch_verification import Verdict
 from quod.msm.edwards import edwards_msm
-from quod.validation import exact_bytes, flag, in_order
+from quod.validation import exact_bytes, flag, in_order, instance
 from quod.zcash.signatures.redjubjub import (
     SIGNATURE_BYTES,
     RedJubjub,
@@ -81,6 +81,7 @@ def verify_signatures(
     for index, claim in enumerate(in_order("the claims", claims)):
         if not isinstance(claim, SignatureClaim):
             raise InputError(f"claim {index} must be a SignatureClaim")
+        instance(f"the scheme of claim {index}", claim.scheme, RedJubjub, "such as SPEND_AUTH")
         try:
             members.append(_Member.of(index, claim, zip216=zip216))
         except InputError as error:

@@ -71,8 +71,9 @@ class CommitmentTree:
         leaves: integers below the modulus.
         marked: positions of new leaves whose paths the tree keeps from now on.
         device: hashes the nodes if at least 128 leaves are appended; Python hashes those of fewer.
-        Raises InputError, before the tree changes, for a leaf that is not an int below the modulus,
-        a position that is not that of a new leaf, and more leaves than fit.
+        Raises InputError for a leaf that is not an int below the modulus, a position that is not
+        that of a new leaf, and more leaves than fit, and the errors of the device. After an error
+        the tree is as before.
         """
         new = elements("a leaf", leaves, JUBJUB.fq)
         start, stop = self.size, self.size + len(new)
@@ -84,10 +85,21 @@ class CommitmentTree:
             whole_number("a marked position", position, start, stop - 1)
             for position in in_order("marked positions", marked)
         ]
-        for position in positions:
-            self._marked[position] = (new[position - start], self._siblings_so_far(position))
-        if new:
-            self._grow(new, device if len(new) >= MIN_KERNEL_LEAVES else None)
+        uses_kernel = len(new) >= MIN_KERNEL_LEAVES
+        if uses_kernel or device != "cpu":
+            # Imported here: few leaves need no device.
+            from quod.device.discovery import resolve_device
+
+            device = resolve_device(device)
+        before = {key: (leaf, {**siblings}) for key, (leaf, siblings) in self._marked.items()}
+        try:
+            for position in positions:
+                self._marked[position] = (new[position - start], self._siblings_so_far(position))
+            if new:
+                self._grow(new, device if uses_kernel else None)
+        except BaseException:
+            self._marked = before
+            raise
 
     def _siblings_so_far(self, position: int) -> dict[int, int]:
         """Return the nodes of the frontier that are next to the path of a later leaf."""
@@ -247,12 +259,19 @@ class CommitmentTree:
             # A part of the frontier, which this tree has as well.
             reader.frontier()
         reader.finish()
-        siblings = {**tree.siblings, **dict(zip(levels, filled, strict=False))}
-        if tree.position < self.size:
-            path = self._completed(tree.position, siblings)
-            if root_of_path(tree.leaf, tree.position, path, self.protocol) == self.root():
-                self._marked[tree.position] = (tree.leaf, siblings)
-                return tree.position
+        position = tree.position
+        # Later leaves change the roots of subtrees that are incomplete.
+        complete = {
+            level: node
+            for level, node in zip(levels, filled, strict=False)
+            if ((position >> level ^ 1) + 1) << level <= self.size
+        }
+        siblings = {**tree.siblings, **complete}
+        if position < self.size:
+            path = self._completed(position, siblings)
+            if root_of_path(tree.leaf, position, path, self.protocol) == self.root():
+                self._marked.setdefault(position, (tree.leaf, siblings))
+                return position
         raise MismatchError(
             f"the witness of position {tree.position} does not lead to the root of this tree of "
             f"{self.size} leaves"
