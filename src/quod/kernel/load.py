@@ -1,4 +1,4 @@
-"""Loading of kernels from files outside packages: ``path.py:name``."""
+"""Loading of kernels from files outside packages, ``path.py:name``, and execution of such files."""
 
 from __future__ import annotations
 
@@ -42,22 +42,33 @@ def load(name: str) -> KernelDefinition:
 
 
 def _run(path: Path) -> ModuleType:
-    """Execute a file as a module with a unique name, which shadows no installed module."""
-    name = f"quod_kernels_of_{path.resolve()}"
+    try:
+        return execute_file(path, f"quod_kernels_of_{path.resolve()}")
+    except QuodError:
+        raise
+    except (Exception, SystemExit) as error:
+        # SystemExit included: the file must not end this process.
+        raise InputError(f"{path} does not run: {type(error).__name__}: {error}") from error
+
+
+def execute_file(path: Path, name: str) -> ModuleType:
+    """Execute a Python file as a new module of this name, which should shadow no other.
+
+    After an exception of the file, which is raised as it is, no module of this name is left.
+    """
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
+    # Classes and annotations of the file look their module up.
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     # The file may import its neighbours, as when Python runs it as a script.
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)
     try:
         spec.loader.exec_module(module)
-    except QuodError:
+    except BaseException:
+        del sys.modules[name]
         raise
-    except (Exception, SystemExit) as error:
-        # SystemExit included: the file must not end this process.
-        raise InputError(f"{path} does not run: {type(error).__name__}: {error}") from error
     finally:
         sys.path.remove(folder)
     return module

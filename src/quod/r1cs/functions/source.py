@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import importlib.util
 import re
 import sys
 import traceback
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from quod.errors import InputError, QuodError
+from quod.kernel.load import execute_file
 from quod.names import nearest
 from quod.r1cs.circuit import Circuit, trace
 
@@ -54,22 +54,7 @@ def _module(path: str) -> Any:
     name = f"_quod_circuit_{file.resolve().as_posix()}"
     if name in sys.modules:
         return sys.modules[name]
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None
-    loader = spec.loader
-    assert loader is not None
-    module = importlib.util.module_from_spec(spec)
-    # Its classes and annotations look their module up.
-    sys.modules[name] = module
-    sys.path.insert(0, str(file.resolve().parent))
-    try:
-        _guarded(path, lambda: loader.exec_module(module))
-    except BaseException:
-        del sys.modules[name]
-        raise
-    finally:
-        sys.path.pop(0)
-    return module
+    return _guarded(path, lambda: execute_file(file, name))
 
 
 def _guarded(path: str, run: Callable[[], Any]) -> Any:
