@@ -91,15 +91,15 @@ class CommitmentTree:
             from quod.device.discovery import resolve_device
 
             device = resolve_device(device)
-        before = {key: (leaf, {**siblings}) for key, (leaf, siblings) in self._marked.items()}
-        try:
-            for position in positions:
-                self._marked[position] = (new[position - start], self._siblings_so_far(position))
-            if new:
-                self._grow(new, device if uses_kernel else None)
-        except BaseException:
-            self._marked = before
-            raise
+        if not new:
+            return
+        # Hashing can fail, so nothing changes before it is done.
+        frontier, levels = self._grown(new, device if uses_kernel else None)
+        for position in positions:
+            self._marked[position] = (new[position - start], self._siblings_so_far(position))
+        for level, (first, nodes) in enumerate(levels):
+            self._keep_siblings(level, first, nodes)
+        self._frontier = frontier
 
     def _siblings_so_far(self, position: int) -> dict[int, int]:
         """Return the nodes of the frontier that are next to the path of a later leaf."""
@@ -112,15 +112,22 @@ class CommitmentTree:
             if position >> level == last >> level
         }
 
-    def _grow(self, new: list[int], device: DeviceChoice | None) -> None:
-        """Append leaves: hash, level after level, the nodes whose leaves are before the last."""
+    def _grown(
+        self, new: list[int], device: DeviceChoice | None
+    ) -> tuple[Frontier, list[tuple[int, list[int]]]]:
+        """Hash, level after level, the nodes whose leaves are before the last of new leaves.
+
+        Returns the frontier with the new leaves, and for each level the index of the first node
+        that they complete, with the nodes from there on.
+        """
         old = self._frontier
         last = self.size + len(new) - 1
         # The nodes of a level from index `first` on, which the new leaves complete.
         nodes, first = ([old.leaf, *new[:-1]], old.position) if old else (new[:-1], 0)
         siblings: dict[int, int] = {}
+        levels: list[tuple[int, list[int]]] = []
         for level in range(last.bit_length()):
-            self._keep_siblings(level, first, nodes)
+            levels.append((first, nodes))
             old_sibling = old.siblings.get(level) if old else None
             if last >> level & 1:
                 sibling = nodes[-1] if nodes else old_sibling
@@ -130,7 +137,7 @@ class CommitmentTree:
                 assert old_sibling is not None
                 nodes = [old_sibling, *nodes]
             nodes, first = parents(level, nodes, self.protocol, device), first >> 1
-        self._frontier = Frontier(last, new[-1], siblings)
+        return Frontier(last, new[-1], siblings), levels
 
     def _keep_siblings(self, level: int, first: int, nodes: list[int]) -> None:
         """Keep the nodes of a level, from index `first` on, that are next to a marked path."""
