@@ -122,16 +122,10 @@ class FqCoordinates(Coordinates[int]):
         if p % 4 == 3:
             root = pow(a, (p + 1) // 4, p)
             return root if root * root % p == a else None
-        return self.root_of_power(a, pow(a, (self._two_part.odd - 1) // 2, p))
-
-    def root_of_power(self, a: int, power: int) -> int | None:
-        """Return a square root of a, or None, where p is 1 modulo 4.
-
-        power: a**((m - 1)/2), where m is the odd part of p - 1.
-        """
         if a == 0:
             return 0
-        p, two_part = self.p, self._two_part
+        two_part = self._two_part
+        power = pow(a, (two_part.odd - 1) // 2, p)
         root = a * power % p
         # root**2 = a * error, and a is a square if error is an even power of the root of unity.
         log = two_part.log(root * power % p)
