@@ -44,8 +44,10 @@ def check_commit(
     first = output.vanilla_proofs[0][0]
     comm_c = first.replica_column_proofs.c_x.inclusion_proof.root
     comm_r_last = first.comm_r_last_proof.root
-    for field, proof, challenge in _challenged(output):
-        nodes = (challenge, *graph.parents([challenge])[0].tolist())
+    challenged = list(_challenged(output))
+    parents = graph.parents([challenge for *_, challenge in challenged]).tolist()
+    for (field, proof, challenge), parents_of_challenge in zip(challenged, parents, strict=True):
+        nodes = (challenge, *parents_of_challenge)
         checker.check_data_path(
             f"{field}.comm_d_proofs", proof.comm_d_proofs, challenge, output.comm_d, "comm_d"
         )
