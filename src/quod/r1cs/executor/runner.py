@@ -12,7 +12,7 @@ from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.runtime.sentinel import check_written, not_written, unwritten
 from quod.field.array import Words
 from quod.field.moduli import Modulus
-from quod.r1cs.executor.computation import Computation, RecordedComputation
+from quod.r1cs.executor.computation import Computation, LaunchQueue, RecordedComputation
 from quod.r1cs.executor.plans import WitnessPlan
 from quod.r1cs.inputs import InputNumbers
 from quod.r1cs.kernels import count_unwritten
@@ -117,8 +117,11 @@ class WitnessRunner(WitnessPlan):
             device.compile(count_unwritten, words=self.modulus.words),
             out.nbytes // size,
         )
-        unwritten_counts = unwritten(min(count, _MAX_CHECK_INSTANCES), 1)
-        groups = -(-len(unwritten_counts) // device.lanes)
-        device.launch(compiled, groups, count, len(unwritten_counts), out, unwritten_counts)
-        if unwritten_counts.any():
+        counts = unwritten(min(count, _MAX_CHECK_INSTANCES), 1)
+        groups, in_device = -(-len(counts) // device.lanes), device.upload(counts)
+        queue = LaunchQueue(device)
+        queue.launch(compiled, groups, count, len(counts), out, in_device)
+        queue.run()
+        device.download(in_device, counts)
+        if counts.any():
             raise not_written(device, "witnesses")
