@@ -119,7 +119,8 @@ class FakeExecution(FakeMemory):
             raise Refusal("CUDA_ERROR_NOT_READY")
 
     def _cuEventCreate(self, flags: int) -> Any:
-        assert flags == 0
+        # With or without CU_EVENT_DISABLE_TIMING.
+        assert flags in (0, 2)
         return self._keep(FakeEvent(), real.CUevent)
 
     def _cuEventDestroy(self, event: Any) -> None:

@@ -23,7 +23,8 @@ from quod.device.cache.prebuilt import PrebuiltKernels
 from quod.device.cpu.workers import GRACE_SECONDS
 from quod.device.cuda import compiler as cuda_compiler
 from quod.device.cuda.driver import CudaError, open_driver
-from quod.device.cuda.graph import Program, build_program, issue_launch, load_kernels
+from quod.device.cuda.enqueue import issue_launch
+from quod.device.cuda.graph import Program, build_program, load_kernels
 from quod.device.cuda.kernel import ADDRESS_ALIGNMENT, CudaKernel, LoadedCode
 from quod.device.cuda.limits import limits_of
 from quod.device.cuda.memory import MemoryPool, PoolStatistics

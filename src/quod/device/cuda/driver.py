@@ -10,6 +10,7 @@ code: None, one value, or a tuple.
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable
 from typing import Any
 
@@ -32,6 +33,10 @@ _STICKY = frozenset(
 )  # fmt: skip
 _OUT_OF_MEMORY = "CUDA_ERROR_OUT_OF_MEMORY"
 _NOT_READY = "CUDA_ERROR_NOT_READY"
+
+# Streams and the branches of graphs share the hardware queues, of which a process has 8 by default
+# and at most 32. Work in a queue waits for all earlier work there, also for another stream's.
+_QUEUES = ("CUDA_DEVICE_MAX_CONNECTIONS", "32")
 
 
 class CudaError(DeviceError):
@@ -112,13 +117,14 @@ class Driver:
 
 
 def open_driver(bindings: Any = None) -> Driver:
-    """Open and initialise the driver.
+    """Open and initialise the driver, with as many hardware queues as a GPU has.
 
     bindings: replaces the module of cuda-bindings.
     Raises DeviceError, which says what is missing: the bindings, the driver or a GPU.
     """
     if bindings is None:
         bindings = _bindings()
+    os.environ.setdefault(*_QUEUES)
     driver = Driver(bindings)
     try:
         driver.cuInit(0)

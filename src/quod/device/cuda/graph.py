@@ -271,35 +271,3 @@ def is_host(memory: Memory) -> bool:
 
 def _rows(nbytes: int) -> range:
     return range(0, nbytes, _ROW_BYTES)
-
-
-def issue(driver: Driver, step: Step, stream: Any) -> None:
-    """Enqueue a launch, copy or fill on a stream, outside any graph."""
-    match step:
-        case Launch() if step.groups != 0:
-            kernel = step.kernel
-            assert isinstance(kernel, CudaKernel)
-            issue_launch(driver, kernel, step.groups, step.packed.address, stream)
-        case Copy() if step.source.nbytes:
-            source, target = span(step.source)[0], span(step.target)[0]
-            copy = {
-                "upload": driver.cuMemcpyHtoDAsync,
-                "download": driver.cuMemcpyDtoHAsync,
-                "copy": driver.cuMemcpyDtoDAsync,
-            }[step.direction]
-            copy(target, source, step.source.nbytes, stream)
-        case Fill() if step.target.nbytes:
-            driver.cuMemsetD32Async(
-                span(step.target)[0], step.word, step.target.nbytes // 4, stream
-            )
-
-
-def issue_launch(
-    driver: Driver, kernel: CudaKernel, groups: int, parameters: int, stream: Any
-) -> None:
-    """Enqueue a kernel launch on a stream; `parameters` is the address of its packed arguments."""
-    check_groups(kernel, groups)
-    driver.cuLaunchKernel(
-        kernel.function, groups, 1, 1, kernel.lanes, 1, 1, kernel.dynamic_shared_bytes, stream,
-        parameters, 0,
-    )  # fmt: skip

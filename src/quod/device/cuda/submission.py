@@ -11,7 +11,8 @@ from typing import Any, Protocol
 
 from quod.device.cpu.workers import GRACE_SECONDS
 from quod.device.cuda.driver import Driver
-from quod.device.cuda.graph import Graph, Program, events_of, issue, load_kernels
+from quod.device.cuda.enqueue import issue, issue_concurrently
+from quod.device.cuda.graph import Graph, Program, events_of, load_kernels
 from quod.device.cuda.stream import Work, wait_until
 from quod.device.runtime.cancellation import forwarding_cancellation
 from quod.device.runtime.event import Completion
@@ -40,6 +41,9 @@ class Session(Protocol):
 
 
 _NAMED_KERNELS = 6
+
+# Streams of an urgent recording.
+_URGENT_STREAMS = 16
 
 
 class CudaCompletion(Completion):
@@ -83,7 +87,8 @@ class CudaSubmission:
     """One run of a recording.
 
     With a timeline, the steps run one after the other, each between two events that time it.
-    Otherwise the graphs run, and steps may overlap.
+    Otherwise the graphs run, and steps may overlap. So they may in an urgent recording, whose steps
+    are enqueued on several streams: a new graph would wait until graphs that run have ended.
     """
 
     def __init__(
@@ -104,9 +109,12 @@ class CudaSubmission:
         self._step_events: list[Any] = []
         self._events: list[Any] = []
         self._clock: _Clock | None = None
+        self._further_work: list[Work] = []
         one_by_one = self._timeline is not None or device.synchronous
+        has_events = any(isinstance(step, (Mark, Await)) for step in recording.steps)
+        on_streams = recording.urgent and not one_by_one and not has_events
         with device.using(self._describe):
-            if one_by_one:
+            if one_by_one or on_streams:
                 load_kernels(recording)
                 events = events_of(recording.steps)
             else:
@@ -121,13 +129,16 @@ class CudaSubmission:
                     self._start_clock()
                 if one_by_one:
                     self._start_steps()
+                elif on_streams:
+                    self._start_on_streams()
                 else:
                     self._start_graphs(program)
             except BaseException:
                 self._end_marks()
                 raise
             finally:
-                self._work.mark_enqueued()
+                for work in (self._work, *self._further_work):
+                    work.mark_enqueued()
 
     def _start_clock(self) -> None:
         finalizer = weakref.finalize(self, self._device.discard_events, self._events)
@@ -166,6 +177,15 @@ class CudaSubmission:
                     self._driver.cuGraphLaunch(section.handle, self._work.stream)
                 case Mark() | Await():
                     self._mark_or_await(section)
+
+    def _start_on_streams(self) -> None:
+        device, recording = self._device, self._recording
+        for _ in range(1, min(_URGENT_STREAMS, len(recording.steps))):
+            self._further_work.append(device.begin(recording, urgent=True))
+        streams = [work.stream for work in (self._work, *self._further_work)]
+        finalizer = weakref.finalize(self, device.discard_events, self._events)
+        finalizer.atexit = False
+        self._events += issue_concurrently(self._driver, recording.steps, streams)
 
     def _start_steps(self) -> None:
         self._record_event()
@@ -256,7 +276,8 @@ class CudaSubmission:
                 except DeviceError as timing_error:
                     self._error = timing_error
             self._end_marks()
-            self._work.finish()
+            for work in (self._work, *self._further_work):
+                work.finish()
             self._finished = True
 
     def _report_times(self, clock: _Clock) -> None:
