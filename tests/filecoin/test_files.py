@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from quod.errors import InputError
-from quod.filecoin import node_arrays
+from quod.filecoin import files, node_arrays
 from quod.filecoin.files import (
     commit_to_bincode,
     commit_to_json,
@@ -207,6 +207,49 @@ def test_wrong_wrappers(change: dict[str, object], message: str) -> None:
     document = json.loads(commit_to_json(commit_output(), 7))
     with pytest.raises(InputError, match=re.escape(message)):
         parse_commit(json.dumps(document | change).encode())
+
+
+def test_the_wrapped_text_is_cut_out_of_no_other_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A document is read, or refused with the same message, as by the parser of the whole text."""
+    text = commit_to_json(commit_output(), 7)
+    wrapped = json.loads(text)["Phase1Out"]
+    member = f'"Phase1Out": "{wrapped}"'
+    documents = [
+        text, f" {text}\n", text.replace(":", " : "), text.replace("=", ""), text[:-1], text + "}",
+        text.replace(member, f"{member}, {member}"), text.replace("7", "7.5", 1), f"[{text}]",
+        text.replace(member, f'"{wrapped}": "Phase1Out"'), f'{{"Phase1Out": {text}}}',
+        text.replace(member, f'"nested": {{{member}}}'), text.replace(member, f"{member}"[:-1]),
+        text.replace(member, f'"Phase1Out": 5, "other": {{{member}}}'), json.dumps(text),
+        text.replace(member, f'"Phase1Out": "x", "Phase1Out": "{wrapped}"'), f"{text[1:-1]}",
+    ]  # fmt: skip
+    outcomes = []
+    for _ in range(2):
+        for document in documents:
+            try:
+                outcomes.append(repr(parse_commit(document.encode(), "c1.json")))
+            except InputError as error:
+                outcomes.append(str(error))
+        monkeypatch.setattr(files, "_wrapper", lambda data, name: None)
+    count = len(documents)
+    assert outcomes[:count] == outcomes[count:]
+    assert sum(outcome.startswith("CommitFile") for outcome in outcomes[:count]) == 4
+
+
+def test_lists_of_nodes_that_are_not_canonical() -> None:
+    """Each node of a list is checked, and so is the order of references."""
+    document = json.loads(commit_to_json(commit_output()))
+    rows = proof_of(document)["replica_column_proofs"]["c_x"]["column"]["rows"]
+    for index, node in ((0, [255] * 32), (len(rows) - 1, [1] * 31 + [0x74])):
+        other = copy.deepcopy(document)
+        proof_of(other)["replica_column_proofs"]["c_x"]["column"]["rows"][index] = node
+        with pytest.raises(InputError, match=rf"rows\[{index}\]: is not below the modulus"):
+            parse_commit(json.dumps(other, separators=(",", ":")).encode())
+    two = [[1] * 32, [2] * 32]
+    arrays = NodeArrays(json.dumps(two, separators=(",", ":")).encode(), 9)
+    first, second = json.loads(arrays.text)
+    assert arrays.nodes([first, second]) == bytes(two[0] + two[1])
+    for references in ([second, first], [first, first], [first, 5], [second, second], [5], []):
+        assert arrays.nodes(references) is None
 
 
 @pytest.mark.parametrize("text", ["[1]", "5", '{"a": 1', '{"seed": 1.5}', "9" * 5000, "\x7fELF"])

@@ -8,6 +8,8 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+import re
+import secrets
 from functools import cache, partial
 from typing import Any
 
@@ -58,6 +60,9 @@ _MAX_BYTES = 256 << 20
 # Outputs of 64 GiB have 330,000 nodes, and 490,000 values if a node counts as one.
 _MAX_NODES, _MAX_VALUES = 1 << 20, 1 << 20
 _OUTPUT = JsonKind("an output of C1", _MAX_BYTES, max_values=_MAX_VALUES)
+# The key of the JSON in base64 in lotus's c1.json.
+_WRAPPED = "Phase1Out"
+_WRAPPED_TEXT = re.compile(rb'"Phase1Out"\s*:\s*"([A-Za-z0-9+/]*={0,2})"')
 _TREES = ("Single", "Sub", "Top")
 _U32, _U64 = Unsigned(4), Unsigned(8)
 _SIZES = tuple(f"StackedDrg{SECTORS[size].name}V1" for size in REGISTERED_SIZES)
@@ -196,12 +201,12 @@ def parse_commit(data: bytes, name: str | None = None) -> CommitFile:
     # A tag below 256 as u32; JSON has no zero bytes.
     if data[1:4] == bytes(3):
         return CommitFile(parse_commit_bincode(data, name))
-    document, arrays = _json(data, name)
-    if not isinstance(document, dict) or "Phase1Out" not in document:
+    document, arrays = _wrapper(data, name) or _json(data, name)
+    if not isinstance(document, dict) or _WRAPPED not in document:
         return CommitFile(_commit_of(document, Position(name, arrays)))
     position = Position(name)
-    with position.inside("Phase1Out"):
-        inner = base64_bytes(document["Phase1Out"], position)
+    with position.inside(_WRAPPED):
+        inner = base64_bytes(document[_WRAPPED], position)
         inner_document, position.arrays = _json(inner, name)
         output = _commit_of(inner_document, position)
     sector_number = _number(document, "SectorNum", position)
@@ -265,6 +270,27 @@ def _commit_of(document: object, position: Position) -> CommitOutput:
     return output
 
 
+def _wrapper(data: bytes, name: str | None) -> tuple[Any, None] | None:
+    """Return the document of lotus's c1.json; None for other documents and invalid ones.
+
+    Nearly all of the text is one string, which the parser of strict JSON need not read.
+    """
+    match = _WRAPPED_TEXT.search(data) if len(data) <= _MAX_BYTES else None
+    if match is None:
+        return None
+    reference = secrets.token_hex(16)
+    try:
+        document = _parsed_json(
+            data[: match.start(1)] + reference.encode() + data[match.end(1) :], name, _OUTPUT
+        )
+    except InputError:
+        # The original text has the offset of the error.
+        return None
+    if not isinstance(document, dict) or document.get(_WRAPPED) != reference:
+        return None
+    return document | {_WRAPPED: match[1].decode()}, None
+
+
 def _json(data: bytes, name: str | None) -> tuple[Any, NodeArrays]:
     """Return a document, and the nodes to which its references point."""
     arrays = NodeArrays(data, _MAX_NODES)
@@ -300,7 +326,7 @@ def base64_bytes(value: object, position: Position) -> bytes:
 
 
 def _number(document: dict[str, Any], key: str, position: Position) -> int:
-    position.object(document, ("SectorNum", "Phase1Out", "SectorSize"))
+    position.object(document, ("SectorNum", _WRAPPED, "SectorSize"))
     with position.inside(key):
         return _U64.parse(document[key], position)
 

@@ -7,6 +7,7 @@ parses, NumPy reads all compact lists of 32 bytes and replaces them by reference
 from __future__ import annotations
 
 import secrets
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -57,12 +58,19 @@ class NodeArrays:
             previous = end
         self.text = b"".join((*pieces, data[previous:]))
 
-    def node(self, reference: str) -> bytes | None:
-        """Return the bytes of a reference; None for other strings."""
-        if not reference.startswith(self._prefix):
+    def node(self, reference: object) -> bytes | None:
+        """Return the bytes of a reference; None for other values."""
+        return self.nodes([reference])
+
+    def nodes(self, references: Sequence[object]) -> bytes | None:
+        """Return the bytes of the references of successive lists; None for other values."""
+        first = references[0] if references else None
+        if not isinstance(first, str) or not first.startswith(self._prefix):
             return None
-        start = NODE_BYTES * int(reference[len(self._prefix) :])
-        return self._nodes[start : start + NODE_BYTES]
+        start, count = int(first[len(self._prefix) :]), len(references)
+        if references != [f"{self._prefix}{index}" for index in range(start, start + count)]:
+            return None
+        return self._nodes[NODE_BYTES * start : NODE_BYTES * (start + count)]
 
 
 def _starts(text: Bytes) -> NDArray[Any]:

@@ -123,6 +123,16 @@ class Schema(ABC):
     def parse(self, value: object, position: Position) -> Any:
         """Return the value of a parsed JSON value."""
 
+    def parse_items(self, values: list[object], position: Position) -> tuple[Any, ...]:
+        """Return the values of several parsed JSON values."""
+        fields, items = position.fields, []
+        fields.append(0)
+        for index, value in enumerate(values):
+            fields[-1] = index
+            items.append(self.parse(value, position))
+        fields.pop()
+        return tuple(items)
+
     @abstractmethod
     def unparse(self, value: Any) -> object:
         """Return the JSON value of a value."""
@@ -184,10 +194,9 @@ class Digest(Schema):
         out += value
 
     def parse(self, value: object, position: Position) -> bytes:
-        if isinstance(value, str) and position.arrays is not None:
-            node = position.arrays.node(value)
-            if node is not None:
-                return node
+        node = position.arrays.node(value) if position.arrays is not None else None
+        if node is not None:
+            return node
         # bytes() would take true for 1.
         if isinstance(value, list) and len(value) == NODE_BYTES and {*map(type, value)} == {int}:
             try:
@@ -216,13 +225,19 @@ class Node(Digest):
         # Nodes are nearly all of a file's bytes: their last bytes are checked at once.
         start, stop = reader.offset, reader.offset + NODE_BYTES * count
         data = reader.data[start:stop]
-        if len(data) < stop - start or max(data[NODE_BYTES - 1 :: NODE_BYTES]) >= _TOP_BYTE:
+        if len(data) < stop - start or not _are_below_top(data):
             return super().decode_items(reader, count)
         reader.offset = stop
-        return tuple([data[at : at + NODE_BYTES] for at in range(0, len(data), NODE_BYTES)])
+        return _cut(data)
 
     def parse(self, value: object, position: Position) -> bytes:
         return self._checked(super().parse(value, position), position, None)
+
+    def parse_items(self, values: list[object], position: Position) -> tuple[bytes, ...]:
+        nodes = position.arrays.nodes(values) if position.arrays is not None else None
+        if nodes is None or not _are_below_top(nodes):
+            return super().parse_items(values, position)
+        return _cut(nodes)
 
     def check(self, value: object, position: Position) -> None:
         super().check(value, position)
@@ -231,13 +246,22 @@ class Node(Digest):
     def check_items(self, values: Sequence[Any], position: Position) -> None:
         # As in decode_items: the last bytes of all nodes are checked at once.
         is_node_sized = {*map(type, values)} == {bytes} and {*map(len, values)} == {NODE_BYTES}
-        if not is_node_sized or max(b"".join(values)[NODE_BYTES - 1 :: NODE_BYTES]) >= _TOP_BYTE:
+        if not is_node_sized or not _are_below_top(b"".join(values)):
             super().check_items(values, position)
 
     def _checked(self, node: bytes, position: Position, offset: int | None) -> bytes:
         if node[-1] >= _TOP_BYTE and int.from_bytes(node, "little") >= _P:
             raise position.error(f"is not below the modulus of {BLS12_381_FR.name}", offset)
         return node
+
+
+def _are_below_top(nodes: bytes) -> bool:
+    """Return whether the last byte of each node shows that it is below the modulus."""
+    return max(nodes[NODE_BYTES - 1 :: NODE_BYTES]) < _TOP_BYTE
+
+
+def _cut(nodes: bytes) -> tuple[bytes, ...]:
+    return tuple([nodes[at : at + NODE_BYTES] for at in range(0, len(nodes), NODE_BYTES)])
 
 
 @frozen
@@ -261,13 +285,7 @@ class Items(Schema):
         if not isinstance(value, list):
             raise position.error(f"must be a list, not {json_type_of(value)}")
         self._check_count(len(value), position, None)
-        fields, items = position.fields, []
-        fields.append(0)
-        for index, item in enumerate(value):
-            fields[-1] = index
-            items.append(self.of.parse(item, position))
-        fields.pop()
-        return tuple(items)
+        return self.of.parse_items(value, position)
 
     def unparse(self, value: Sequence[Any]) -> list[object]:
         return [self.of.unparse(item) for item in value]
