@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 KINDS = ("porep", "window", "winning", "update")
 
+_VANILLA_PROOFS = "vanilla proofs"
 _MINER, _SECTOR_NUMBER, _KEY_SEED = 1000, 7, 1
 _TICKET, _SEED, _RANDOMNESS = (bytes([number] * 32) for number in (1, 2, 3))
 
@@ -40,11 +41,13 @@ class ProveStatement(Protocol):
 class _Work:
     """A statement with its vanilla proofs.
 
+    source: the form of the vanilla proofs.
     partitions: the number of Groth16 proofs.
     inputs: the circuit's inputs of the first partition.
     prove: proves all partitions.
     """
 
+    source: str
     partitions: int
     inputs: CircuitInputs
     prove: ProveStatement
@@ -147,7 +150,7 @@ def _cases_of(
     )
     held.clear()
     yield Case(
-        {"what": "vanilla proofs to proof", **names, "partitions": work.partitions},
+        {"what": f"{work.source} to proof", **names, "partitions": work.partitions},
         partial(work.prove, prover),
         unit="ms",
         traced=lambda timeline: work.prove(prover, timeline=timeline),
@@ -181,6 +184,7 @@ def _work(parameters: ParameterSet) -> _Work:
 def _porep_work(sector: SectorShape) -> _Work:
     from quod.device import open_device
     from quod.filecoin.circuits.private_inputs import porep_private_inputs
+    from quod.filecoin.files import commit_to_json, parse_commit
     from quod.filecoin.proving import prove_commit
     from quod.filecoin.registered_proofs import SEAL_PROOFS, ApiVersion
     from quod.filecoin.sealing import sparse_commit
@@ -194,11 +198,13 @@ def _porep_work(sector: SectorShape) -> _Work:
         proof, miner=_MINER, sector_number=_SECTOR_NUMBER, ticket=_TICKET, seed=_SEED,
         device=open_device("cpu"),
     )  # fmt: skip
+    c1_json = commit_to_json(output, _SECTOR_NUMBER).encode()
     return _Work(
-        proof.config().partitions,
-        porep_private_inputs(output, 0),
-        lambda prover, timeline=None: prove_commit(prover, output, timeline=timeline),
-    )
+        "C1 JSON", proof.config().partitions, porep_private_inputs(output, 0),
+        lambda prover, timeline=None: prove_commit(
+            prover, parse_commit(c1_json).output, timeline=timeline
+        ),
+    )  # fmt: skip
 
 
 def _post_work(sector: SectorShape, kind: PoStKind) -> _Work:
@@ -226,6 +232,7 @@ def _post_work(sector: SectorShape, kind: PoStKind) -> _Work:
     sectors = tuple(PoStSector(each.sector_id, each.comm_r) for each in proofs)
     statement = PoStStatement(proof, _RANDOMNESS, sectors)
     return _Work(
+        _VANILLA_PROOFS,
         1,
         post_private_inputs(circuit, proofs),
         lambda prover, timeline=None: prove_post(prover, statement, proofs, timeline),
@@ -245,6 +252,7 @@ def _update_work(sector: SectorShape) -> _Work:
     commitments = statement.comm_r_old, statement.comm_d_new, statement.comm_r_new
     circuit = EmptySectorUpdateCircuit.of(sector)
     return _Work(
+        _VANILLA_PROOFS,
         statement.partitions,
         update_private_inputs(circuit, proofs[0], k_and_h_select(sector, 0, None), *commitments),
         lambda prover, timeline=None: prove_update(prover, statement, proofs, timeline),
