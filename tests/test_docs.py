@@ -191,6 +191,7 @@ COMMANDS = [
     "groth16 test-key",
     "zcash prove-spend",
     "zcash prove-output",
+    "zcash prove-bundle",
     "zcash prove-convert",
     "zcash verify",
     "zcash circuit",

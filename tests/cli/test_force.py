@@ -25,6 +25,7 @@ COMMANDS = {
     "zcash prove-output": ["in", "second", "proof", "--secrets", "out"],
     "zcash prove-spend": ["in", "second", "proof", "--secrets", "out"],
     "zcash prove-convert": ["in", "second", "proof", "--secrets", "out"],
+    "zcash prove-bundle": ["in", "-o", "proof", "--spend", "second", "--secrets", "out"],
 }
 
 

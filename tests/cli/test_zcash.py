@@ -11,12 +11,12 @@ import pytest
 
 from quod.bench.proofs.zcash import info_of
 from quod.cli import entry
-from quod.zcash.proofs.files import read_output_info
+from quod.zcash.files.infos import read_output_info
 from quod.zcash.proofs.infos import OutputInfo
 from quod.zcash.proofs.kinds import KINDS, SAPLING_OUTPUT
 from quod.zcash.proofs.parameters import make_test_parameters
 from quod.zcash.scalars import decode_scalar, encode_scalar
-from tests.zcash.proofs.test_files import json_of, note_json
+from tests.zcash.files.test_infos import json_of, note_json
 
 Captured = pytest.CaptureFixture[str]
 TEST_KEY = "--insecure-test-key"

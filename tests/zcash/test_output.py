@@ -14,8 +14,8 @@ from quod.errors import InputError
 from quod.r1cs import UnsatisfiedError
 from quod.r1cs.signal import TraceError
 from quod.testing import assert_fails
+from quod.zcash.files.infos import read_output_info
 from quod.zcash.output import output_circuit, output_inputs
-from quod.zcash.proofs.files import read_output_info
 from quod.zcash.proofs.infos import OutputInfo
 
 JUBJUB = EDWARDS["jubjub"]

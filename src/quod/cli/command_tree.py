@@ -114,6 +114,7 @@ COMMANDS = Group(
                 "prove-spend": zcash.prove_spend,
                 "prove-output": zcash.prove_output,
                 "prove-convert": zcash.prove_convert,
+                "prove-bundle": zcash.prove_bundle,
                 "verify": zcash.verify,
                 "circuit": zcash.write_circuit,
             },

@@ -32,6 +32,7 @@ _QUICK = {
     ("zcash", "prove-spend"): "quod.cli.zcash",
     ("zcash", "prove-output"): "quod.cli.zcash",
     ("zcash", "prove-convert"): "quod.cli.zcash",
+    ("zcash", "prove-bundle"): "quod.cli.zcash",
     ("zcash", "verify"): "quod.cli.zcash",
 }
 

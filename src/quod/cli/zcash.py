@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Annotated
@@ -30,7 +30,7 @@ from quod.wording import alternatives, counted
 
 if TYPE_CHECKING:
     from quod.formats.output import Content
-    from quod.zcash.proofs.files import InfoFile
+    from quod.zcash.files.infos import InfoFile
     from quod.zcash.proofs.kinds import Statement
     from quod.zcash.proofs.verification import VerifyingKeys
 
@@ -43,6 +43,16 @@ Output = Annotated[Path, Argument("OUTPUT", "File for the description (JSON).")]
 Secrets = Annotated[
     Path | None,
     Option(metavar="FILE", help="New file for generated secrets that the input lacks (JSON)."),
+]
+
+SpendParameters = Annotated[
+    Path | None, Option("--spend", metavar="PARAMS", help="Parameters of Spends.")
+]
+OutputParameters = Annotated[
+    Path | None, Option("--output", metavar="PARAMS", help="Parameters of Outputs.")
+]
+ConvertParameters = Annotated[
+    Path | None, Option("--convert", metavar="PARAMS", help="Parameters of Converts.")
 ]
 
 # The maximum number of invalid descriptions that an error names.
@@ -119,14 +129,15 @@ def _prove(
     reader: str, parameters: Path, source: Path, output: Path, secrets: Path | None, device: str, *,
     allow_insecure: bool, timings: bool, force: bool, quiet: bool,
 ) -> None:  # fmt: skip
-    """Read private information with a function of `quod.zcash.proofs.files`, and prove it."""
+    """Read private information with a function of `quod.zcash.files.infos`, and prove it."""
     secret_files = [] if secrets is None else [secrets]
     exclusive = [] if force else secret_files
     check_outputs([output, *secret_files], [parameters, source], exclusive=exclusive)
     from quod.device.runtime.timeline import Timeline
     from quod.errors import InputError
     from quod.formats import write_all_atomically
-    from quod.zcash.proofs import files
+    from quod.zcash.files import descriptions as description_files
+    from quod.zcash.files import infos as files
     from quod.zcash.proofs.prover import Prover
 
     begin, timeline = perf_counter(), Timeline()
@@ -150,7 +161,7 @@ def _prove(
             with timeline.stage("prove"):
                 description = prover.prove(file.info, timeline=timeline)
     contents: dict[str | os.PathLike[str], Content] = {
-        output: files.description_to_json(description).encode()
+        output: description_files.description_to_json(description).encode()
     }
     if secrets is not None:
         contents[secrets] = files.secrets_to_json(file.secrets).encode()
@@ -160,17 +171,90 @@ def _prove(
     say(f"Proved in {perf_counter() - begin:.2f} s on {device} (checked): {output}", quiet=quiet)
 
 
+def prove_bundle(
+    bundle: Annotated[
+        Path, Argument("BUNDLE", "Spends, outputs, converts and valueBalance (JSON).")
+    ],
+    out: Annotated[
+        Path, Option("--out", "-o", metavar="FILE", help="File for the proved bundle (JSON).")
+    ],
+    spend: SpendParameters = None,
+    output: OutputParameters = None,
+    convert: ConvertParameters = None,
+    secrets: Secrets = None,
+    device: Device = "cpu",
+    insecure_test_key: InsecureTestKey = False,
+    timings: Timings = False,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Prove all Spends, Outputs and Converts of one transaction; write their descriptions.
+
+    If BUNDLE contains the sighash, and ask of each Spend, the command also writes the signatures.
+    The command draws the scalars that BUNDLE lacks. Signatures need them, so --secrets must name a
+    file for them.
+    """
+    secret_files = [] if secrets is None else [secrets]
+    exclusive = [] if force else secret_files
+    parameters = {"spends": spend, "outputs": output, "converts": convert}
+    inputs = [bundle, *(path for path in parameters.values() if path is not None)]
+    check_outputs([out, *secret_files], inputs, exclusive=exclusive)
+    from quod.device.runtime.timeline import Timeline
+    from quod.errors import InputError, naming_file
+    from quod.formats import write_all_atomically
+    from quod.zcash.bundle import prove_bundle as prove
+    from quod.zcash.files.transaction import read_transaction
+    from quod.zcash.proofs.prover import Prover
+
+    begin, timeline = perf_counter(), Timeline()
+    with timeline.stage("read"):
+        file = read_transaction(bundle)
+    if secrets is None and file.drawn:
+        others = len(file.drawn) - 1
+        others_text = f" and {counted(others, 'other scalar')}" if others else ""
+        raise InputError(
+            f"has no {file.drawn[0]}{others_text}, which the command would generate; name a file "
+            "for them with --secrets",
+            path=str(bundle),
+        )
+    with ExitStack() as stack:
+        provers: list[Prover] = []
+        for name, infos in file.infos.items():
+            path = parameters[name]
+            if path is None:
+                raise WrongUsage(f"--{name[:-1]} must name the parameters of {name}")
+            with timeline.stage("open parameters"):
+                prover = Prover(
+                    infos[0].kind, path, device, timeline, allow_insecure=insecure_test_key
+                )
+            provers.append(stack.enter_context(prover))
+            if prover.key.insecure:
+                warn(f"{path} is a test key: anyone can forge proofs for it")
+        with timeline.stage("prove"):
+            proved = prove(file.content, provers)
+    with timeline.stage("sign"), naming_file(bundle):
+        signed = file.sign(proved)
+    contents: dict[str | os.PathLike[str], Content] = {
+        out: file.bundle_to_json(proved, signed).encode()
+    }
+    if secrets is not None:
+        contents[secrets] = file.secrets_to_json().encode()
+    write_all_atomically(contents, private=secret_files, exclusive=exclusive)
+    if timings:
+        show_timings(timeline)
+    done = "Proved" if signed is None else "Proved and signed"
+    counts = ", ".join(counted(len(infos), name[:-1]) for name, infos in file.infos.items())
+    say(
+        f"{done} in {perf_counter() - begin:.2f} s on {device} (checked): {counts}: {out}",
+        quiet=quiet,
+    )
+
+
 def verify(
     descriptions: Annotated[Path, Argument("DESCRIPTIONS", "One description or several (JSON).")],
-    spend: Annotated[
-        Path | None, Option("--spend", metavar="PARAMS", help="Parameters of Spends.")
-    ] = None,
-    output: Annotated[
-        Path | None, Option("--output", metavar="PARAMS", help="Parameters of Outputs.")
-    ] = None,
-    convert: Annotated[
-        Path | None, Option("--convert", metavar="PARAMS", help="Parameters of Converts.")
-    ] = None,
+    spend: SpendParameters = None,
+    output: OutputParameters = None,
+    convert: ConvertParameters = None,
     masp: Annotated[
         bool, Option("--masp", help="The parameters are those of MASP, not of Sapling.")
     ] = False,
@@ -180,13 +264,18 @@ def verify(
 ) -> None:
     """Verify Spends, Outputs and Converts as one batch. The exit code is 6 if one is not valid.
 
-    Encodings must be canonical and points not of small order. Signatures are not verified.
+    Encodings must be canonical and points not of small order. A bundle, which has a valueBalance,
+    is verified with its signatures and its balance.
     """
-    from quod.errors import InputError, VerificationError
-    from quod.zcash.proofs.files import read_descriptions
+    from quod.errors import InputError, VerificationError, naming_file
+    from quod.zcash.files.descriptions import read_descriptions
     from quod.zcash.proofs.verification import verify_descriptions
 
-    entries = read_descriptions(descriptions, device)
+    file = read_descriptions(descriptions, device)
+    entries, signatures = file.descriptions, file.signatures
+    if signatures is not None and not signatures.balance.protocol.has_assets and masp:
+        raise WrongUsage("--masp needs a valueBalance of assets, which is an object")
+    is_masp = masp or (signatures is not None and signatures.balance.protocol.has_assets)
     statements = {
         type(entry.statement) for entry in entries.values() if not isinstance(entry, InputError)
     }
@@ -198,7 +287,7 @@ def verify(
     # Quickly compiled kernels are slow for a batch.
     kernels = quick_kernels(descriptions) if len(entries) == 1 else nullcontext()
     with kernels:
-        keys = _read_keys(paths, statements, masp, device, allow_insecure=insecure_test_key)
+        keys = _read_keys(paths, statements, is_masp, device, allow_insecure=insecure_test_key)
         verdicts = verify_descriptions(keys, list(entries.values()))
     invalid = []
     for name, verdict in zip(entries, verdicts, strict=True):
@@ -215,9 +304,19 @@ def verify(
             f"({names}); do not accept them"
         )
     if len(entries) == 1:
-        show_valid(quiet=quiet)
+        valid = "the proof is valid"
     else:
-        show_valid(quiet=quiet, what=f"all {len(entries)} proofs are valid")
+        valid = f"all {len(entries)} proofs are valid"
+    if signatures is not None:
+        sound = [entry for entry in entries.values() if not isinstance(entry, InputError)]
+        with naming_file(descriptions):
+            bundle = signatures.bundle(sound)
+            try:
+                bundle.verify_signatures(signatures.sighash, device)
+            except VerificationError as error:
+                raise VerificationError(f"{descriptions}: {error}; do not accept it") from None
+        valid += ", all signatures too, and the values balance"
+    show_valid(quiet=quiet, what=valid)
 
 
 def _read_keys(
@@ -294,7 +393,7 @@ def write_circuit(
 def _info_of(name: str, path: Path) -> InfoFile:
     """Read the private information of a kind of proof, which must be complete."""
     from quod.errors import InputError, MismatchError
-    from quod.zcash.proofs import files
+    from quod.zcash.files import infos as files
 
     reader: InfoReader = getattr(files, f"read_{name.partition('-')[2]}_info")
     file = reader(path)

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from quod.zcash.address import PaymentAddress as PaymentAddress
     from quod.zcash.address import diversify_hash as diversify_hash
     from quod.zcash.bundle.balance import binding_signing_key as binding_signing_key
+    from quod.zcash.bundle.proving import bundle_signing_key as bundle_signing_key
+    from quod.zcash.bundle.proving import prove_bundle as prove_bundle
     from quod.zcash.bundle.signed import Bundle as Bundle
     from quod.zcash.bundle.statements import decode_statements as decode_statements
     from quod.zcash.bundle.unsigned import UnsignedBundle as UnsignedBundle

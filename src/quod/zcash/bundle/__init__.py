@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from quod.zcash.bundle.balance import (
         binding_verification_key as binding_verification_key,
     )
+    from quod.zcash.bundle.proving import bundle_signing_key as bundle_signing_key
+    from quod.zcash.bundle.proving import prove_bundle as prove_bundle
     from quod.zcash.bundle.signed import Bundle as Bundle
     from quod.zcash.bundle.statements import BundleEntry as BundleEntry
     from quod.zcash.bundle.statements import decode_statements as decode_statements

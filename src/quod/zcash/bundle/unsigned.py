@@ -64,6 +64,15 @@ class UnsignedBundle:
             ):
                 _check_anchors(kind, anchors)
 
+    def with_entries(
+        self, spends: Sequence[BundleEntry], outputs: Sequence[BundleEntry],
+        converts: Sequence[BundleEntry],
+    ) -> UnsignedBundle:  # fmt: skip
+        """Return a bundle of other entries with this value balance and protocol."""
+        return UnsignedBundle(
+            spends, outputs, self.value_balance, converts, self.protocol, self.shared_anchors
+        )
+
     def _check_nullifiers(self) -> None:
         seen: dict[bytes, int] = {}
         for index, statement in enumerate(self.spend_statements):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Protocol as TypingProtocol
 
 from quod.frozen import frozen
@@ -94,7 +95,7 @@ class SpendInfo:
             self.key, self.note, self.path, self.alpha, self.rcv, self.anchor
         )  # fmt: skip
 
-    @property
+    @cached_property
     def statement(self) -> SpendStatement:
         """The statement that the proof shows."""
         return spend_statement(
@@ -149,7 +150,7 @@ class OutputInfo:
         inputs_of = masp_output_inputs if self.note.protocol.has_assets else output_inputs
         return inputs_of(self.note, self.esk, self.rcv)
 
-    @property
+    @cached_property
     def statement(self) -> OutputStatement:
         """The statement that the proof shows."""
         note = self.note
@@ -197,7 +198,7 @@ class ConvertInfo:
         """The inputs of the circuit."""
         return convert_inputs(self.conversion, self.value, self.path, self.rcv, self.anchor)
 
-    @property
+    @cached_property
     def statement(self) -> ConvertStatement:
         """The statement that the proof shows."""
         return convert_statement(self.conversion, self.value, self.rcv, self.anchor)

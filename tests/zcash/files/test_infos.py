@@ -14,7 +14,7 @@ from quod.bench.proofs.zcash import info_of
 from quod.curve.named.jubjub import JUBJUB
 from quod.errors import InputError
 from quod.zcash.assets import asset_identifier
-from quod.zcash.proofs import files
+from quod.zcash.files import infos as files
 from quod.zcash.proofs.infos import ConvertInfo, OutputInfo, SpendInfo
 from quod.zcash.scalars import encode_scalar, encoded
 
