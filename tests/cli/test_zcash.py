@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import stat
 from pathlib import Path
 from typing import Any
@@ -219,3 +221,37 @@ def test_wrong_words_of_circuit(folder: Path, capsys: Captured) -> None:
         assert entry.run(["zcash", "circuit", *words]) == code, words
     assert "is one of sapling-output, not of masp-output" in capsys.readouterr().err
     assert not Path("c.r1cs").exists()
+
+
+@pytest.mark.parametrize("name", ["c.r1cs", "w.wtns"])
+def test_files_of_circuit_are_written_all_or_none(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch, capsys: Captured
+) -> None:
+    note = write("note.json", json_of("sapling-output")[0])
+    words = [
+        "zcash",
+        "circuit",
+        "sapling-output",
+        "c.r1cs",
+        "--inputs",
+        note,
+        "--witness",
+        "w.wtns",
+    ]
+    Path(name).mkdir()
+    assert entry.run(words) == 5
+    assert sorted(os.listdir()) == sorted([name, note])
+    Path(name).rmdir()
+    flush, flushed = os.fsync, []
+
+    def full(descriptor: int) -> None:
+        if len(flushed) == ["c.r1cs", "w.wtns"].index(name):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        flushed.append(descriptor)
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    capsys.readouterr()
+    assert entry.run(words) == 5
+    assert f"{name}: could not be written (No space left on device" in capsys.readouterr().err
+    assert os.listdir() == [note]

@@ -256,15 +256,7 @@ def compile_circuit(
     from quod.r1cs.functions.source import circuit_of_source
 
     traced = circuit_of_source(circuit, curve)
-    # The calculator first: it may be refused.
-    calculator = None if wasm is None else traced.wasm()
-    traced.write_r1cs(out)
-    if symbols is not None:
-        traced.write_sym(symbols)
-    if wasm is not None and calculator is not None:
-        from quod.formats import write_atomically
-
-        write_atomically(wasm, calculator)
+    traced.write_files(out, sym=symbols, wasm=wasm)
     constraints, wires = counted(traced.constraints, "constraint"), counted(traced.wires, "wire")
     note(f"Wrote {constraints} over {traced.curve}, {wires}: {out}.", quiet=quiet)
 

@@ -380,12 +380,7 @@ def write_circuit(
 
     circuit = KINDS[name].circuit()
     file = None if inputs is None else _info_of(name, inputs)
-    circuit_witness = None if file is None else circuit.witness(file.info.inputs)
-    circuit.write_r1cs(r1cs)
-    if witness is not None and circuit_witness is not None:
-        from quod.formats.wtns import write_wtns
-
-        write_wtns(witness, circuit.curve, circuit_witness.values)
+    circuit.write_files(r1cs, wtns=witness, inputs=None if file is None else file.info.inputs)
     constraints, wires = counted(circuit.constraints, "constraint"), counted(circuit.wires, "wire")
     say(f"{constraints}, {wires}: {r1cs}", quiet=quiet)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable
+from typing import BinaryIO
 
 import numpy as np
 
@@ -21,8 +22,8 @@ from quod.formats.iden3 import (
     Words,
     iden3_writer,
     little_u32,
-    write_iden3,
 )
+from quod.formats.output import write_atomically
 from quod.formats.source import FileView, Path, read_file
 from quod.frozen import frozen
 from quod.validation import check_function, file_path, plain_array
@@ -149,6 +150,11 @@ def write_wtns(path: Path, curve: str, values: Words) -> None:
     values: (n, words) uint32: canonical integers below the prime, of which the first is 1.
     Raises `InputError` for another shape or value, `OutputError` if writing fails.
     """
+    write_atomically(path, wtns_writer(curve, values), private=True)
+
+
+def wtns_writer(curve: str, values: Words) -> Callable[[BinaryIO], None]:
+    """Return a function that writes a witness to an open file; see `write_wtns`."""
     fr = field_named(curve)
     values = plain_array("values", values)
     if values.dtype != np.uint32 or values.ndim != 2 or values.shape[1] != fr.words:
@@ -158,8 +164,7 @@ def write_wtns(path: Path, curve: str, values: Words) -> None:
     bad_index = first_at_or_above(values, fr)
     if bad_index is not None:
         raise InputError(f"value {bad_index} is not below the prime of {curve}")
-    header = _header(fr, len(values))
-    write_iden3(path, KIND, VERSION, [(1, header), (2, [values])], private=True)
+    return iden3_writer(KIND, VERSION, [(1, _header(fr, len(values))), (2, [values])])
 
 
 def wtns_head(curve: str, count: int) -> bytes:

@@ -15,10 +15,10 @@ from quod.field.moduli import Modulus
 from quod.formats import R1cs, SparseMatrix, Witness
 from quod.formats.curves import curve_named
 from quod.formats.iden3 import Iden3File
-from quod.formats.output import write_atomically
+from quod.formats.output import Content, write_all_atomically, write_atomically
 from quod.formats.r1cs import KIND, VERSION, r1cs_writer
 from quod.formats.source import Path
-from quod.formats.wtns import write_wtns
+from quod.formats.wtns import write_wtns, wtns_writer
 from quod.r1cs import digest
 from quod.r1cs.checks import Failure, UnsatisfiedError, failing_rows, failures_of
 from quod.r1cs.determinism.lints import Finding, lints_of
@@ -27,7 +27,7 @@ from quod.r1cs.determinism.report import check as decide
 from quod.r1cs.determinism.sources import rows_of_circuit
 from quod.r1cs.determinism.tamper import Accepted, tampered
 from quod.r1cs.inputs import Inputs, input_values, place_of
-from quod.r1cs.names import write_names
+from quod.r1cs.names import symbols
 from quod.r1cs.profile import Profile
 from quod.r1cs.repetition.flattening import flattened
 from quod.r1cs.repetition.parts import Parts, parts_of
@@ -313,7 +313,7 @@ class Circuit:
 
     def write_sym(self, path: Path) -> None:
         """Write the names of all wires as circom does (.sym); OutputError if that fails."""
-        write_names(path, self.system)
+        write_atomically(path, self._symbols())
 
     def wasm(self) -> bytes:
         """Return the witness calculator: a WebAssembly module with the interface of circom's.
@@ -337,6 +337,30 @@ class Circuit:
         Raises the errors of `witness`, and OutputError if writing fails.
         """
         write_wtns(path, self.curve, self.witness(inputs).values)
+
+    def write_files(
+        self, r1cs: Path, *, sym: Path | None = None, wasm: Path | None = None,
+        wtns: Path | None = None, inputs: Inputs | None = None,
+    ) -> None:  # fmt: skip
+        """Write several files of the circuit, all or none; None stands for no file.
+
+        inputs: those of the witness in `wtns`.
+        Raises InputError for `wtns` without `inputs`, and the errors of `write_r1cs`, `write_wasm`
+        and `write_wtns`.
+        """
+        contents: dict[Path, Content] = {r1cs: self._r1cs_writer()}
+        if sym is not None:
+            contents[sym] = self._symbols()
+        if wasm is not None:
+            contents[wasm] = self.wasm()
+        if wtns is not None:
+            if inputs is None:
+                raise InputError("a witness needs inputs")
+            contents[wtns] = wtns_writer(self.curve, self.witness(inputs).values)
+        write_all_atomically(contents, private=[] if wtns is None else [wtns])
+
+    def _symbols(self) -> bytes:
+        return symbols(self.system).encode()
 
     def _r1cs_writer(self) -> Callable[[BinaryIO], None]:
         a, b, c = self.matrices

@@ -5,8 +5,6 @@ from __future__ import annotations
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from quod.formats.output import write_atomically
-from quod.formats.source import Path
 from quod.r1cs.signal import ONE
 
 if TYPE_CHECKING:
@@ -98,8 +96,3 @@ def _plain(name: str) -> str:
     return "".join(
         character if character.isalnum() or character in "_[]" else "_" for character in name
     )
-
-
-def write_names(path: Path, system: TracedSystem) -> None:
-    """Write the names of all wires as a .sym file; raises OutputError if writing fails."""
-    write_atomically(path, symbols(system).encode())
