@@ -27,7 +27,7 @@ from quod.r1cs.determinism.report import check as decide
 from quod.r1cs.determinism.sources import rows_of_circuit
 from quod.r1cs.determinism.tamper import Accepted, tampered
 from quod.r1cs.inputs import Inputs, input_values, place_of
-from quod.r1cs.names import symbols
+from quod.r1cs.names import symbols, wire_labels
 from quod.r1cs.profile import Profile
 from quod.r1cs.repetition.flattening import flattened
 from quod.r1cs.repetition.parts import Parts, parts_of
@@ -367,6 +367,7 @@ class Circuit:
         return r1cs_writer(
             curve=self.curve, wires=self.wires, public_outputs=self.public_outputs,
             public_inputs=self.public_inputs, private_inputs=self.private_inputs, a=a, b=b, c=c,
+            wire_labels=wire_labels(self.inputs, self.public, self.wires),
         )  # fmt: skip
 
 

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
 
 from quod.r1cs.signal import ONE
 
 if TYPE_CHECKING:
     from quod.r1cs.traced import TracedSystem
+    from quod.r1cs.witness_program.steps import Input
 
 
 class Namespace:
@@ -68,17 +73,32 @@ def wire_name(system: TracedSystem, wire: int) -> str:
     return _joined(path, name)
 
 
-def symbols(system: TracedSystem) -> str:
-    """Return lines ``label,wire,component,name`` for all wires except the constant 1.
+def wire_labels(inputs: Mapping[str, Input], public: int, wires: int) -> NDArray[np.uint64]:
+    """Return the label of each wire of a file: public wires, private inputs, all others.
 
-    The label of a wire is its number. Components are namespaces, joined by ``.`` as in circom;
-    characters that circom does not accept in a name become ``_``.
+    circom's labels have this order, which shows the inputs of a file whose private inputs are not
+    the first wires after the public ones.
+
+    public: the number of public wires.
+    """
+    private = [public + wire for each in inputs.values() for wire in each.wires if wire > 0]
+    is_other = np.ones(wires, bool)
+    is_other[: 1 + public] = is_other[private] = False
+    labels = np.arange(wires, dtype=np.uint64)
+    first_other = 1 + public + len(private)
+    labels[private] = np.arange(1 + public, first_other)
+    labels[is_other] = np.arange(first_other, wires)
+    return labels
+
+
+def symbols(system: TracedSystem) -> str:
+    """Return lines ``label,wire,component,name`` for all wires except the constant 1, by label.
+
+    Components are namespaces, joined by ``.`` as in circom; characters that circom does not accept
+    in a name become ``_``.
     """
     public = len(system.public_names)
-    lines = [
-        f"{index},{index},0,main.{_plain(name)}"
-        for index, name in enumerate(system.public_names, start=1)
-    ]
+    lines = [f"{wire},0,main.{_plain(name)}" for wire, name in enumerate(system.public_names, 1)]
     paths: dict[int, str] = {}
     components: dict[int, str] = {}
     for wire, path in enumerate(system.wire_paths, start=1):
@@ -87,9 +107,10 @@ def symbols(system: TracedSystem) -> str:
             parts = paths[path].split("/")
             components[path] = ".".join(["main", *map(_plain, filter(None, parts))])
         name = _plain(system.wire_names.get(wire, "w").removeprefix(f"{paths[path]}/"))
-        index = public + wire
-        lines.append(f"{index},{index},{path},{components[path]}.{name}_{wire}")
-    return "".join(f"{line}\n" for line in lines)
+        lines.append(f"{public + wire},{path},{components[path]}.{name}_{wire}")
+    labels = wire_labels(system.inputs, public, 1 + len(lines))
+    wires_by_label = np.argsort(labels)[1:].tolist()
+    return "".join(f"{label},{lines[wire - 1]}\n" for label, wire in enumerate(wires_by_label, 1))
 
 
 def _plain(name: str) -> str:

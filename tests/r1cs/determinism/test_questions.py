@@ -12,6 +12,7 @@ import pytest
 from quod.errors import InputError
 from quod.field.moduli import BN254_FR
 from quod.formats.r1cs import R1cs, SparseMatrix, write_r1cs
+from quod.formats.sym import symbol_rows, wire_names
 from quod.r1cs import Circuit, ConstraintSystem, trace
 from quod.r1cs.determinism.report import check
 from quod.r1cs.determinism.sources import rows_of_file
@@ -70,6 +71,29 @@ def test_labels_of_inputs(tmp_path: Path) -> None:
     assert rows_of_file(labelled(tmp_path / "a.r1cs", [0, 1, 2, 7], 1)).inputs == {2}
     assert rows_of_file(labelled(tmp_path / "b.r1cs", [0, 1, 7, 2], 1)).inputs == {3}
     assert rows_of_file(labelled(tmp_path / "c.r1cs", [0, 1, 8, 9], 1)).lost_inputs == 1
+
+
+def with_a_late_input(system: ConstraintSystem) -> None:
+    """The first private input, then a wire with two possible values, then the second input."""
+    x = system.private("x")
+    (root,) = system.hint(lambda value: value, [x], 1)
+    system.assert_equal(root * root, x * x)
+    system.output("z", root * system.private("y"))
+
+
+def test_written_files_show_late_inputs(tmp_path: Path) -> None:
+    """The root is no input of the file, so that z is ambiguous."""
+    circuit = trace(with_a_late_input)
+    circuit.write_files(tmp_path / "a.r1cs", sym=tmp_path / "a.sym")
+    r1cs = R1cs.open(tmp_path / "a.r1cs")
+    names = wire_names(tmp_path / "a.sym", r1cs)
+    rows = rows_of_file(r1cs, names)
+    assert {names[wire] for wire in rows.inputs} == {"main.x_1", "main.y_5"}
+    assert [verdict.kind for verdict in check(rows).verdicts] == ["ambiguous"]
+    assert [verdict.kind for verdict in circuit.check().verdicts] == ["ambiguous"]
+    symbols = list(symbol_rows((tmp_path / "a.sym").read_bytes(), "a.sym"))
+    assert [row.label for row in symbols] == list(range(1, r1cs.wires))
+    assert all(r1cs.wire_labels[row.wire] == row.label for row in symbols)
 
 
 @pytest.mark.parametrize("seconds", [-1, math.nan, math.inf, None, "3", True])
