@@ -32,7 +32,6 @@ MODULES = (
     "quod.filecoin.kernels",
     "quod.tensor.kernels",
     "quod.witness.kernels",
-    "quod.zcash.kernels",
 )
 """The modules that register kernels."""
 

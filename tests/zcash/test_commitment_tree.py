@@ -17,7 +17,7 @@ from quod.errors import DeviceError, InputError, MismatchError
 from quod.r1cs import reference
 from quod.zcash.tree import CommitmentTree, MerklePath, empty_root
 from quod.zcash.tree.frontier import Frontier, encode_frontier, encode_node
-from quod.zcash.tree.node_kernel import hash_pairs
+from quod.zcash.tree.node_batches import hash_pairs
 from quod.zcash.tree.nodes import parents
 from quod.zcash.tree.path import root_of_path
 

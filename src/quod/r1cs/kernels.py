@@ -315,6 +315,7 @@ for _function in ("sha256_compression", "blake2s_compression"):
         f"r1cs.call_bit_function[{_function}]", call_bit_function, function=_function,
         modulus=BLS12_381_FR,
     )  # fmt: skip
-register("r1cs.call_pedersen_node", call_pedersen_node, scale=1)
+for _windows in (1, 2):
+    register(f"r1cs.call_pedersen_node[{_windows}]", call_pedersen_node, scale=1, windows=_windows)
 for _arity in (2, 8, 11):
     register(f"r1cs.call_neptune_hash[{_arity}]", call_neptune_hash, arity=_arity)

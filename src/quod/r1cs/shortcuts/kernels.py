@@ -24,10 +24,12 @@ from quod.r1cs.lanes import Copies, Lane, Lanes
 from quod.r1cs.repetition.schedule import ShortcutCalls
 from quod.r1cs.repetition.shortcuts import BIT_FUNCTIONS
 from quod.r1cs.shortcuts.blake2s import blake2s_compression
-from quod.r1cs.shortcuts.pedersen_node import call_pedersen_node, node_table
+from quod.r1cs.shortcuts.pedersen_node import call_pedersen_node, node_tables
 
 WORD_BITS = 32
 
+# The windows in a digit of a Pedersen hash: the tables of two take longer to make than a witness.
+_DIGIT_WINDOWS = 1
 # Workgroup size on a GPU: a warp.
 _GPU_WORKGROUP_SIZE = 32
 
@@ -129,7 +131,7 @@ def tables_of(calls: ShortcutCalls) -> list[NDArray[Any]]:
     if calls.name in BIT_FUNCTIONS:
         return []
     if calls.name == "pedersen_node":
-        return [node_table(calls.parameters[1])]
+        return [node_tables(calls.parameters[1].to_bytes(8, "big"), _DIGIT_WINDOWS)]
     arity, tag = calls.parameters
     return [from_integers(BLS12_381_FR, kernel_constants(arity, tag))]
 
@@ -148,7 +150,9 @@ def kernel_of(
     width = device.lanes if host else _GPU_WORKGROUP_SIZE
     if calls.name == "pedersen_node":
         width = 1 if host and lanes == 1 else width
-        compiled = device.compile(call_pedersen_node, lanes=width, scale=calls.parameters[0])
+        compiled = device.compile(
+            call_pedersen_node, lanes=width, scale=calls.parameters[0], windows=_DIGIT_WINDOWS
+        )
         return compiled, -(-lanes // width)
     assert calls.name == "neptune_hash"
     arity, _ = calls.parameters

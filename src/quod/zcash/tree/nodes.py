@@ -42,7 +42,7 @@ def parents(
     if count and device is not None:
         # Imported here: few leaves need no kernels.
         from quod.device.discovery import resolve_device
-        from quod.zcash.tree.node_kernel import hash_pairs
+        from quod.zcash.tree.node_batches import hash_pairs
 
         return hash_pairs(resolve_device(device), level, nodes[: 2 * count], protocol)
     return [
