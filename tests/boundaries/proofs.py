@@ -91,13 +91,13 @@ def _encoded() -> Iterator[tuple[str, Row]]:
     yield "EddsaSignature.from_bytes", row(
         reference.EddsaSignature.from_bytes, data=signature.to_bytes()
     )  # fmt: skip
-    viewing = sapling.ExpandedSpendingKey.from_spending_key(SEED).viewing_key
+    viewing = sapling.ExpandedSpendingKey.from_spending_key(SEED).full_viewing_key
     address = viewing.address(sapling.default_diversifier(SEED))
     yield (
         "ExpandedSpendingKey.from_spending_key",
         row(sapling.ExpandedSpendingKey.from_spending_key, spending_key=SEED),
     )
-    yield "ViewingKey", row(sapling.ViewingKey, ak=viewing.ak, nk=viewing.nk, ovk=SEED)
+    yield "FullViewingKey", row(sapling.FullViewingKey, ak=viewing.ak, nk=viewing.nk, ovk=SEED)
     yield "PaymentAddress", row(
         sapling.PaymentAddress, diversifier=address.diversifier,
         transmission_key=address.transmission_key,
@@ -147,11 +147,11 @@ def _encoded() -> Iterator[tuple[str, Row]]:
     yield "ExtendedSpendingKey.from_bytes", row(
         sapling.ExtendedSpendingKey.from_bytes, data=extended.to_bytes()
     )  # fmt: skip
-    yield "ExtendedViewingKey.from_bytes", row(
-        sapling.ExtendedViewingKey.from_bytes, data=extended.viewing_key.to_bytes()
+    yield "ExtendedFullViewingKey.from_bytes", row(
+        sapling.ExtendedFullViewingKey.from_bytes, data=extended.full_viewing_key.to_bytes()
     )  # fmt: skip
-    yield "ExtendedViewingKey.find_address", row(
-        extended.viewing_key.find_address, {"start": "huge"}, start=0
+    yield "ExtendedFullViewingKey.find_address", row(
+        extended.full_viewing_key.find_address, {"start": "huge"}, start=0
     )  # fmt: skip
     yield "SpendStatement", row(
         sapling.SpendStatement.from_bytes, cv=text, anchor=SEED, nullifier=SEED, rk=text

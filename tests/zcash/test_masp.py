@@ -31,7 +31,7 @@ DIVERSIFIER = bytes.fromhex("f19d9b797e39f337445839")
 
 @pytest.fixture(scope="module")
 def note() -> sapling.Note:
-    key = sapling.ExpandedSpendingKey.from_spending_key(bytes(32), MASP).viewing_key
+    key = sapling.ExpandedSpendingKey.from_spending_key(bytes(32), MASP).full_viewing_key
     address = key.address(DIVERSIFIER)
     return sapling.Note.from_seed(address, 77, bytes(32), asset_identifier(b"default"))
 

@@ -64,7 +64,7 @@ def check_key_row(row: dict[str, Any]) -> None:
     """Everything from the seed to the nullifier."""
     seed = bytes.fromhex(row["sk"])
     key = sapling.ExpandedSpendingKey.from_spending_key(seed)
-    view = key.viewing_key
+    view = key.full_viewing_key
     encodings = {
         "ask": sapling.encode_scalar(key.ask).hex(), "nsk": sapling.encode_scalar(key.nsk).hex(),
         "ovk": key.ovk.hex(), "ak": point_bytes(view.ak), "nk": point_bytes(view.nk),
@@ -140,7 +140,7 @@ def test_rseed() -> None:
     """ZIP 212: rcm and esk of a seed are PRF^expand of it with 4 and 5 (checked by hashlib)."""
     from hashlib import blake2b
 
-    view = sapling.ExpandedSpendingKey.from_spending_key(bytes(32)).viewing_key
+    view = sapling.ExpandedSpendingKey.from_spending_key(bytes(32)).full_viewing_key
     address = view.address(bytes.fromhex("f19d9b797e39f337445839"))
     seed = bytes(range(32))
     note = sapling.Note.from_seed(address, 7, seed)
@@ -170,7 +170,7 @@ def test_the_empty_tree() -> None:
 
 
 def test_hostile_keys_and_addresses() -> None:
-    view = sapling.ExpandedSpendingKey.from_spending_key(bytes(32)).viewing_key
+    view = sapling.ExpandedSpendingKey.from_spending_key(bytes(32)).full_viewing_key
     address = view.address(bytes.fromhex("f19d9b797e39f337445839"))
     text = address.to_bytes()
     small = (0, P - 1)
@@ -192,9 +192,9 @@ def test_hostile_keys_and_addresses() -> None:
     with pytest.raises(InputError, match="y is not below the modulus"):
         sapling.PaymentAddress.from_bytes(text[:11] + b"\xff" * 32)
     with pytest.raises(InputError, match="ak is the neutral element"):
-        sapling.ViewingKey((0, 1), view.nk, view.ovk)
+        sapling.FullViewingKey((0, 1), view.nk, view.ovk)
     with pytest.raises(InputError, match="nk is not in the subgroup"):
-        sapling.ViewingKey(view.ak, small, view.ovk)
+        sapling.FullViewingKey(view.ak, small, view.ovk)
     for secret in (ORDER, -1, True, "1", None):
         with pytest.raises(InputError, match="rcm must be a scalar from 0 to r - 1") as seen:
             sapling.Note(address, 1, secret)  # type: ignore[arg-type]
@@ -220,7 +220,7 @@ def test_hostile_keys_and_addresses() -> None:
 
 def test_secrets_are_not_shown() -> None:
     key = sapling.ExpandedSpendingKey.from_spending_key(bytes(32))
-    for record in (key, key.viewing_key):
+    for record in (key, key.full_viewing_key):
         assert "(...)" in repr(record)
 
 
@@ -274,7 +274,7 @@ def test_statements_built_from_numbers_are_validated(name: str) -> None:
 
 
 def test_nullifier_keys_must_be_in_the_subgroup() -> None:
-    key = sapling.ExpandedSpendingKey.from_spending_key(bytes(32)).viewing_key
+    key = sapling.ExpandedSpendingKey.from_spending_key(bytes(32)).full_viewing_key
     address = key.address(sapling.default_diversifier(bytes(32)))
     note = sapling.Note.from_seed(address, 1, bytes(32))
     assert len(note.nullifier(key.nk, 0)) == 32

@@ -35,7 +35,7 @@ class RandomSpend:
         diversifier = draw.randbytes(11)
         while zcash.diversify_hash(diversifier, protocol) is None:
             diversifier = draw.randbytes(11)
-        address = spending_key.viewing_key.address(diversifier)
+        address = spending_key.full_viewing_key.address(diversifier)
         self.note = zcash.Note(address, 1000, draw.randrange(ORDER), asset)
         siblings = [draw.randrange(P) for _ in range(32)]
         self.path = zcash.MerklePath(siblings, draw.randrange(1 << 32))

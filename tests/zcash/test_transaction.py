@@ -25,7 +25,7 @@ class Entry:
 def test_a_note_is_spent_from_a_seed() -> None:
     """The proof step has ak and nsk, the signing step ask; alpha joins them."""
     account = zcash.ExtendedSpendingKey.account(bytes(32), 3)
-    view = account.viewing_key
+    view = account.full_viewing_key
     note = zcash.Note.from_seed(view.default_address, 1000, bytes([1] * 32))
     tree = zcash.CommitmentTree()
     tree.extend([5, 6, 7])
@@ -63,11 +63,11 @@ def test_a_note_is_spent_from_a_seed() -> None:
         zcash.Bundle.sign(inflated, [signature], bsk, SIGHASH)
 
 
-def _other_index(view: zcash.ExtendedViewingKey) -> int:
+def _other_index(view: zcash.ExtendedFullViewingKey) -> int:
     """The index of the second address."""
     first, _ = view.find_address()
     return view.find_address(first + 1)[0]
 
 
 def change_address(account: zcash.ExtendedSpendingKey) -> zcash.PaymentAddress:
-    return account.internal.viewing_key.default_address
+    return account.internal.full_viewing_key.default_address

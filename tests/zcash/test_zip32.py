@@ -11,8 +11,8 @@ from quod import zcash
 from quod.curve import EDWARDS, edwards_group, encode_edwards
 from quod.errors import InputError
 from quod.zcash.zip32 import (
+    ExtendedFullViewingKey,
     ExtendedSpendingKey,
-    ExtendedViewingKey,
     find_diversifier,
     indexed_diversifier,
 )
@@ -72,7 +72,7 @@ def number(data: bytes) -> int:
 
 def encodings(key: ExtendedSpendingKey) -> dict[str, str]:
     """The columns of an extended key in the vectors."""
-    view = key.viewing_key
+    view = key.full_viewing_key
     points = {"ak": view.key.ak, "nk": view.key.nk}
     scalars = {"ask": key.key.ask, "nsk": key.key.nsk, "ivk": view.key.incoming}
     return {
@@ -92,10 +92,10 @@ def check_row(key: ExtendedSpendingKey, row: dict[str, Any]) -> None:
     assert len(internal_names) == 8
     for name in internal_names:
         assert internal[name] == row[f"internal_{name}"]
-    view = key.viewing_key
-    assert view.internal == key.internal.viewing_key
+    view = key.full_viewing_key
+    assert view.internal == key.internal.full_viewing_key
     assert ExtendedSpendingKey.from_bytes(bytes.fromhex(row["xsk"])) == key
-    assert ExtendedViewingKey.from_bytes(bytes.fromhex(row["xfvk"])) == view
+    assert ExtendedFullViewingKey.from_bytes(bytes.fromhex(row["xfvk"])) == view
     columns = {"d0": 0, "d1": 1, "d2": 2, "dmax": (1 << 88) - 1}
     for name, index in columns.items():
         diversifier = indexed_diversifier(key.diversifier_key, index)
@@ -146,7 +146,7 @@ def test_other_rows_decode(shared_fixtures: Path) -> None:
         if row["xsk"] is not None:
             check_row(ExtendedSpendingKey.from_bytes(bytes.fromhex(row["xsk"])), row)
         else:
-            view = ExtendedViewingKey.from_bytes(bytes.fromhex(row["xfvk"]))
+            view = ExtendedFullViewingKey.from_bytes(bytes.fromhex(row["xfvk"]))
             assert view.fingerprint.hex() == row["fp"]
             assert view.internal.to_bytes().hex() == row["internal_xfvk"]
             assert view.internal.fingerprint.hex() == row["internal_fp"]
@@ -160,10 +160,10 @@ def test_accounts() -> None:
     assert key != ExtendedSpendingKey.account(SEED, 7, coin_type=1)
     masp = ExtendedSpendingKey.account(SEED, 7, 877, zcash.MASP)
     assert masp.key.protocol is zcash.MASP
-    address = masp.viewing_key.default_address
+    address = masp.full_viewing_key.default_address
     assert address.protocol is zcash.MASP
     assert masp.key.proof_generation_key.owns(address)
-    change = masp.internal.viewing_key.default_address
+    change = masp.internal.full_viewing_key.default_address
     assert not masp.key.proof_generation_key.owns(change)
     assert masp.internal.key.proof_generation_key.owns(change)
 
@@ -193,7 +193,7 @@ def test_the_last_diversifier() -> None:
 
 def test_malformed_keys() -> None:
     key = ExtendedSpendingKey.master(SEED)
-    secret, view = bytearray(key.to_bytes()), bytearray(key.viewing_key.to_bytes())
+    secret, view = bytearray(key.to_bytes()), bytearray(key.full_viewing_key.to_bytes())
     for start, name in ((41, "ask"), (73, "nsk")):
         changed = bytes(secret[:start]) + b"\xff" * 32 + bytes(secret[start + 32 :])
         with pytest.raises(InputError, match=f"{name} must be a scalar"):
@@ -203,11 +203,11 @@ def test_malformed_keys() -> None:
         for data, message in ((b"\xff" * 32, "y is not below"), (small, "not in the subgroup")):
             changed = bytes(view[:start]) + data + bytes(view[start + 32 :])
             with pytest.raises(InputError, match=f"{name}.*{message}"):
-                ExtendedViewingKey.from_bytes(changed)
+                ExtendedFullViewingKey.from_bytes(changed)
     with pytest.raises(InputError, match="an extended spending key must be 169 bytes, not 168"):
         ExtendedSpendingKey.from_bytes(bytes(secret[1:]))
-    with pytest.raises(InputError, match="an extended viewing key must be bytes"):
-        ExtendedViewingKey.from_bytes("text")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="an extended full viewing key must be bytes"):
+        ExtendedFullViewingKey.from_bytes("text")  # type: ignore[arg-type]
     for seed in (bytes(31), bytes(253)):
         with pytest.raises(InputError, match="the seed must be 32 to 252 bytes"):
             ExtendedSpendingKey.master(seed)
@@ -224,5 +224,5 @@ def test_malformed_keys() -> None:
 
 def test_secrets_are_not_shown() -> None:
     key = ExtendedSpendingKey.master(SEED)
-    for record in (key, key.viewing_key, key.derivation):
+    for record in (key, key.full_viewing_key, key.derivation):
         assert repr(record) == f"{type(record).__name__}(...)"

@@ -473,8 +473,8 @@ def _zcash_parsers() -> dict[str, Parser]:
         "zcash-spending-key": Parser(
             zcash.ExtendedSpendingKey.from_bytes, [key.to_bytes()], of_bytes
         ),
-        "zcash-viewing-key": Parser(
-            zcash.ExtendedViewingKey.from_bytes, [key.viewing_key.to_bytes()], of_bytes
+        "zcash-full-viewing-key": Parser(
+            zcash.ExtendedFullViewingKey.from_bytes, [key.full_viewing_key.to_bytes()], of_bytes
         ),
     }
 

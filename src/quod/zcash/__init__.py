@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from quod.zcash.bundle.statements import decode_statements as decode_statements
     from quod.zcash.bundle.unsigned import UnsignedBundle as UnsignedBundle
     from quod.zcash.keys import ExpandedSpendingKey as ExpandedSpendingKey
+    from quod.zcash.keys import FullViewingKey as FullViewingKey
     from quod.zcash.keys import ProofGenerationKey as ProofGenerationKey
-    from quod.zcash.keys import ViewingKey as ViewingKey
     from quod.zcash.keys import default_diversifier as default_diversifier
     from quod.zcash.keys import incoming_address as incoming_address
     from quod.zcash.note import Note as Note
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from quod.zcash.spend_statement import SpendStatement as SpendStatement
     from quod.zcash.tree.commitment_tree import CommitmentTree as CommitmentTree
     from quod.zcash.tree.path import MerklePath as MerklePath
+    from quod.zcash.zip32.extended_keys import ExtendedFullViewingKey as ExtendedFullViewingKey
     from quod.zcash.zip32.extended_keys import ExtendedSpendingKey as ExtendedSpendingKey
-    from quod.zcash.zip32.extended_keys import ExtendedViewingKey as ExtendedViewingKey
 else:
     __getattr__, __dir__ = lazy_names(__name__)

@@ -1,4 +1,4 @@
-"""Spending and viewing keys: Zcash protocol specification, 4.2.2.
+"""Spending keys and full viewing keys: Zcash protocol specification, 4.2.2.
 
 The repr of a key shows no secret. The operations are not constant-time.
 """
@@ -23,7 +23,7 @@ _IVK_BITS = 251
 
 
 @frozen
-class ViewingKey:
+class FullViewingKey:
     """A full viewing key: the points ak and nk, and ovk of 32 bytes.
 
     protocol: SAPLING or MASP, which differ in generators and hashes.
@@ -41,7 +41,7 @@ class ViewingKey:
         self.__dict__.update(ak=_authorizing_key(self.ak), nk=_subgroup_point("nk", self.nk))
 
     def __repr__(self) -> str:
-        return "ViewingKey(...)"
+        return "FullViewingKey(...)"
 
     @property
     def incoming(self) -> int:
@@ -90,10 +90,10 @@ class ExpandedSpendingKey:
         return cls(ask, nsk, expanded(spending_key, _OVK, protocol)[:32], protocol)
 
     @property
-    def viewing_key(self) -> ViewingKey:
+    def full_viewing_key(self) -> FullViewingKey:
         """The full viewing key, which can see payments but not spend them."""
         key = self.proof_generation_key
-        return ViewingKey(key.ak, key.nk, self.ovk, self.protocol)
+        return FullViewingKey(key.ak, key.nk, self.ovk, self.protocol)
 
     @property
     def proof_generation_key(self) -> ProofGenerationKey:

@@ -23,8 +23,8 @@ class Protocol:
     nullifier: of the hash from nk and rho to a nullifier.
     expansion: of PRF^expand.
     signature: of the hash to scalars in RedJubjub.
-    master_key, fingerprint, internal_key: of ZIP 32's hashes of a seed, of a viewing key, and of
-        the parts of a viewing key that derive the key for change.
+    master_key, fingerprint, internal_key: of ZIP 32's hashes of a seed, of a full viewing key,
+        and of the parts of a full viewing key that derive the key for change.
     has_assets: whether notes have an asset, with a value generator of its own.
     """
 

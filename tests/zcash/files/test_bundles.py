@@ -30,7 +30,7 @@ Change = Callable[[dict[str, Any]], None]
 def transaction(protocol: zcash.Protocol = zcash.SAPLING) -> dict[str, Any]:
     """Return a complete document: two Spends and two Outputs, in MASP with a Convert."""
     key = zcash.ExpandedSpendingKey.from_spending_key(bytes(32), protocol)
-    address = key.viewing_key.address(_DIVERSIFIER)
+    address = key.full_viewing_key.address(_DIVERSIFIER)
     asset, other = (FIRST, SECOND) if protocol.has_assets else (None, None)
     notes = [zcash.Note.from_seed(address, value, bytes([value] * 32), asset) for value in (70, 50)]
     tree = zcash.CommitmentTree(protocol=protocol)
@@ -203,7 +203,7 @@ def test_anchors_differ_only_in_version_4(tmp_path: Path) -> None:
 
 def _address() -> zcash.PaymentAddress:
     key = zcash.ExpandedSpendingKey.from_spending_key(bytes(32))
-    return key.viewing_key.address(_DIVERSIFIER)
+    return key.full_viewing_key.address(_DIVERSIFIER)
 
 
 def chain_document(row: dict[str, Any]) -> dict[str, Any]:

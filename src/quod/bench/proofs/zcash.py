@@ -213,7 +213,7 @@ def _key_and_note(*, is_masp: bool) -> tuple[ProofGenerationKey, Note]:
     from quod.zcash.protocol import MASP, SAPLING
 
     key = ExpandedSpendingKey.from_spending_key(_SEED, MASP if is_masp else SAPLING)
-    address = key.viewing_key.address(_DIVERSIFIER)
+    address = key.full_viewing_key.address(_DIVERSIFIER)
     asset = asset_identifier(b"default") if is_masp else None
     return key.proof_generation_key, Note.from_seed(address, 5000, _SEED, asset)
 

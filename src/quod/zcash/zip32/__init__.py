@@ -12,7 +12,7 @@ from quod.lazy import lazy_names
 if TYPE_CHECKING:
     from quod.zcash.zip32.diversifiers import find_diversifier as find_diversifier
     from quod.zcash.zip32.diversifiers import indexed_diversifier as indexed_diversifier
+    from quod.zcash.zip32.extended_keys import ExtendedFullViewingKey as ExtendedFullViewingKey
     from quod.zcash.zip32.extended_keys import ExtendedSpendingKey as ExtendedSpendingKey
-    from quod.zcash.zip32.extended_keys import ExtendedViewingKey as ExtendedViewingKey
 else:
     __getattr__, __dir__ = lazy_names(__name__)

@@ -1,4 +1,4 @@
-"""Extended spending and viewing keys: ZIP 32, with hardened derivation only.
+"""Extended spending keys and extended full viewing keys: ZIP 32, with hardened derivation only.
 
 A key of an account is m/32'/coin'/account'. Its internal key receives change. The repr of a key
 shows no secret, and the operations are not constant-time.
@@ -15,7 +15,7 @@ from quod.frozen import frozen
 from quod.validation import exact_bytes, whole_number
 from quod.zcash.address import PaymentAddress
 from quod.zcash.generators import proof_generator
-from quod.zcash.keys import ExpandedSpendingKey, ViewingKey
+from quod.zcash.keys import ExpandedSpendingKey, FullViewingKey
 from quod.zcash.protocol import SAPLING, Protocol
 from quod.zcash.scalars import (
     decode_scalar,
@@ -43,20 +43,21 @@ class Derivation:
     """The part of an extended key that tells how it was derived.
 
     depth: the number of derivations from the master key, up to 255.
-    parent_tag: the first 4 bytes of the parent's fingerprint, zeros for the master key.
+    parent_fvk_tag: the first 4 bytes of the fingerprint of the parent's full viewing key; zeros for
+        the master key.
     child_index: the index by which the parent derived the key, with 2**31 added; 0 for the master.
     chain_code: 32 bytes, a secret.
     """
 
     depth: int
-    parent_tag: bytes
+    parent_fvk_tag: bytes
     child_index: int
     chain_code: bytes
 
     def __post_init__(self) -> None:
         self.__dict__.update(
             depth=whole_number("the depth of a key", self.depth, 0, 255),
-            parent_tag=exact_bytes("the parent's tag", self.parent_tag, 4),
+            parent_fvk_tag=exact_bytes("the parent's tag", self.parent_fvk_tag, 4),
             child_index=whole_number("the index of a child", self.child_index, 0, (1 << 32) - 1),
             chain_code=exact_bytes("the chain code", self.chain_code, 32),
         )
@@ -67,7 +68,7 @@ class Derivation:
     def to_bytes(self) -> bytes:
         """Return the first 41 bytes of an extended key."""
         index = self.child_index.to_bytes(4, "little")
-        return bytes([self.depth]) + self.parent_tag + index + self.chain_code
+        return bytes([self.depth]) + self.parent_fvk_tag + index + self.chain_code
 
     @classmethod
     def from_bytes(cls, data: bytes) -> Derivation:
@@ -77,7 +78,7 @@ class Derivation:
 
 @frozen
 class _ExtendedKey:
-    """The fields that extended spending and viewing keys share."""
+    """The fields that both kinds of extended keys share."""
 
     derivation: Derivation
     diversifier_key: bytes
@@ -93,7 +94,7 @@ class _ExtendedKey:
 class ExtendedSpendingKey(_ExtendedKey):
     """An extended spending key.
 
-    derivation: its place in the tree of keys.
+    derivation: how it was derived from the master key.
     diversifier_key: dk, 32 bytes.
     key: ask, nsk and ovk.
     """
@@ -142,7 +143,7 @@ class ExtendedSpendingKey(_ExtendedKey):
             self.derivation.chain_code, _CHILD + parent + index.to_bytes(4, "little"), protocol
         )
         seed, chain_code = digest[:32], digest[32:]
-        tag = self.viewing_key.fingerprint[:4]
+        tag = self.full_viewing_key.fingerprint[:4]
         return ExtendedSpendingKey(
             Derivation(self.derivation.depth + 1, tag, index, chain_code),
             expanded(seed, _CHILD_DK + dk, protocol)[:32],
@@ -154,14 +155,16 @@ class ExtendedSpendingKey(_ExtendedKey):
         )  # fmt: skip
 
     @property
-    def viewing_key(self) -> ExtendedViewingKey:
+    def full_viewing_key(self) -> ExtendedFullViewingKey:
         """The extended full viewing key, which can see payments but not spend them."""
-        return ExtendedViewingKey(self.derivation, self.diversifier_key, self.key.viewing_key)
+        return ExtendedFullViewingKey(
+            self.derivation, self.diversifier_key, self.key.full_viewing_key
+        )
 
     @property
     def internal(self) -> ExtendedSpendingKey:
         """The key of this account's change."""
-        shift, dk, ovk = _internal_parts(self.viewing_key)
+        shift, dk, ovk = _internal_parts(self.full_viewing_key)
         key = ExpandedSpendingKey(
             self.key.ask, (self.key.nsk + shift) % _ORDER, ovk, self.key.protocol
         )
@@ -183,15 +186,15 @@ class ExtendedSpendingKey(_ExtendedKey):
 
 
 @frozen
-class ExtendedViewingKey(_ExtendedKey):
+class ExtendedFullViewingKey(_ExtendedKey):
     """An extended full viewing key.
 
-    derivation: its place in the tree of keys.
+    derivation: how it was derived from the master key.
     diversifier_key: dk, 32 bytes.
     key: ak, nk and ovk.
     """
 
-    key: ViewingKey
+    key: FullViewingKey
 
     @property
     def fingerprint(self) -> bytes:
@@ -222,26 +225,28 @@ class ExtendedViewingKey(_ExtendedKey):
         return self.key.address(indexed_diversifier(self.diversifier_key, index))
 
     @property
-    def internal(self) -> ExtendedViewingKey:
-        """The viewing key of this account's change."""
+    def internal(self) -> ExtendedFullViewingKey:
+        """The full viewing key of this account's change."""
         shift, dk, ovk = _internal_parts(self)
         protocol = self.key.protocol
         nk = edwards_group(JUBJUB).add(self.key.nk, multiple(shift, proof_generator(protocol)))
-        return ExtendedViewingKey(self.derivation, dk, ViewingKey(self.key.ak, nk, ovk, protocol))
+        return ExtendedFullViewingKey(
+            self.derivation, dk, FullViewingKey(self.key.ak, nk, ovk, protocol)
+        )
 
     def to_bytes(self) -> bytes:
         """Return the 169 bytes of the key."""
         return self.derivation.to_bytes() + self._points + self.key.ovk + self.diversifier_key
 
     @classmethod
-    def from_bytes(cls, data: bytes, protocol: Protocol = SAPLING) -> ExtendedViewingKey:
+    def from_bytes(cls, data: bytes, protocol: Protocol = SAPLING) -> ExtendedFullViewingKey:
         """Decode 169 bytes; raises InputError, with its name, for an invalid point."""
-        derivation, ak, nk, ovk, dk = _parts("an extended viewing key", data)
-        key = ViewingKey(decode_point("ak", ak), decode_point("nk", nk), ovk, protocol)
+        derivation, ak, nk, ovk, dk = _parts("an extended full viewing key", data)
+        key = FullViewingKey(decode_point("ak", ak), decode_point("nk", nk), ovk, protocol)
         return cls(derivation, dk, key)
 
 
-def _internal_parts(key: ExtendedViewingKey) -> tuple[int, bytes, bytes]:
+def _internal_parts(key: ExtendedFullViewingKey) -> tuple[int, bytes, bytes]:
     """Return the difference of nsk, and dk and ovk of the internal key."""
     protocol = key.key.protocol
     contents = key.to_bytes()[41:]
