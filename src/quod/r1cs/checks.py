@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.r1cs.names import path_name
-from quod.r1cs.signal import place
+from quod.r1cs.signal import source_line
 from quod.r1cs.traced import Placement, TracedSystem
 
 _DIGITS = 24
@@ -95,7 +95,7 @@ def _failure(system: TracedSystem, value_of: Callable[[int], int], row: int) -> 
         % system.prime
         for side in range(3)
     )
-    line = place(inner.row_codes[inner_row], inner.row_instructions[inner_row])
+    line = source_line(inner.row_codes[inner_row], inner.row_instructions[inner_row])
     return Failure(row, "/".join(filter(None, namespaces)), line, a, b, c)
 
 

@@ -8,7 +8,7 @@ from collections import Counter
 from quod.formats.output import write_atomically
 from quod.formats.source import Path
 from quod.r1cs.names import path_name
-from quod.r1cs.signal import place
+from quod.r1cs.signal import source_line
 from quod.r1cs.traced import TracedSystem
 
 _SCHEMA = "https://www.speedscope.app/file-format-schema.json"
@@ -29,7 +29,7 @@ class Profile:
         instructions = Counter(zip(system.row_codes, system.row_instructions, strict=True))
         self.lines: Counter[str] = Counter()
         names = {index: path_name(system, index) for index in range(len(system.paths))}
-        locations = {key: place(*key) for key in instructions}
+        locations = {key: source_line(*key) for key in instructions}
         for key, count in instructions.items():
             self.lines[locations[key]] += count
         for path, code, offset in zip(

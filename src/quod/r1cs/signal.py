@@ -172,7 +172,7 @@ def _no_value(value_kind: str, advice: str) -> TraceError:
     """Return the error for an operator that needs a signal's value; called by the operator."""
     code, offset = caller(sys._getframe(2))
     return TraceError(
-        f"{place(code, offset)}: a signal has no value while its circuit is traced, so it "
+        f"{source_line(code, offset)}: a signal has no value while its circuit is traced, so it "
         f"does not have {value_kind}; {advice}"
     )
 
@@ -281,6 +281,6 @@ def line_of(code: CodeType, offset: int) -> int:
     return lines[offset // 2][0] or code.co_firstlineno
 
 
-def place(code: CodeType, offset: int) -> str:
+def source_line(code: CodeType, offset: int) -> str:
     """Return ``file.py:line`` of the instruction at a byte offset."""
     return f"{code.co_filename.rpartition('/')[2]}:{line_of(code, offset)}"

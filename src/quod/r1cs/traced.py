@@ -19,8 +19,8 @@ from quod.r1cs.signal import (
     caller,
     hide_frames_of,
     merged_terms,
-    place,
     signal_of,
+    source_line,
 )
 from quod.r1cs.witness_program.steps import Input, Step
 from quod.validation import shown, whole_number
@@ -225,7 +225,7 @@ class TracedSystem(ABC):
         """
         for wire, (code, instruction) in self.unknown.items():
             raise InputError(
-                f"{place(code, instruction)}: no constraint determines the value of the wire "
+                f"{source_line(code, instruction)}: no constraint determines the value of the wire "
                 f"{self.wire_names.get(wire, wire)}: that takes a constraint with no other new "
                 "wire, and this wire in only one of a, b and c; use `hint`"
             )
@@ -299,4 +299,4 @@ class TracedSystem(ABC):
         self._names.update(names)
 
     def _here(self) -> str:
-        return place(*caller(sys._getframe(1)))
+        return source_line(*caller(sys._getframe(1)))

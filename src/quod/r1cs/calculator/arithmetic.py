@@ -18,16 +18,16 @@ _MASK = (1 << LIMB_BITS) - 1
 
 
 class Arithmetic:
-    """The functions of a field in a module; their arguments are addresses, first of the result.
+    """The functions of a field in a module; their arguments are addresses, the result's first.
 
     Registers of elements have `limbs` limbs and `register_bytes` bytes, integers `words` words of
     32 bits and `word_bytes` bytes, as in a witness.
 
-    multiply, add, subtract: an element from two. The product is divided by the Montgomery radix.
-    invert: the inverse of an element, at another address.
-    copy: a register.
-    canonical: the integer below p of an element, as a register.
-    pack, unpack: an integer from a register that has an integer, and the reverse.
+    multiply, add, subtract: combine two elements. The product is divided by the Montgomery radix.
+    invert: invert an element, to another address.
+    copy: copy a register.
+    canonical: convert an element from Montgomery form to the integer below p, in a register.
+    pack, unpack: convert an integer from a register to words, and from words to a register.
     is_zero: 1 if the element at its only argument is 0.
     """
 
@@ -76,13 +76,13 @@ class Arithmetic:
         limb, quotient = f.locals(I64, 2)
         end = f.local(I32)
         end.set(a + self.register_bytes)
-        with f.loop() as again:
+        with f.loop() as start:
             limb.set(load("i64.load32_u", a))
             for total, factor in zip(sums, factors, strict=False):
                 total.set(total + limb * factor)
             self._clear_limb(quotient, sums, limb * factors[-1])
             a.set(a + 4)
-            f.branch(again, a.differs(end))
+            f.branch(start, a.differs(end))
         self._store_sums(f, d, sums)
 
     def _clear_limb(
@@ -162,13 +162,15 @@ class Arithmetic:
         prime = self._limbs_of(self._prime)
         sums = f.locals(I64, self.limbs)
         quotient, index = f.local(I64), f.local(I32)
-        for each, limb in enumerate(sums):
-            limb.set(limb_at(a, each))
+        for position, limb in enumerate(sums):
+            limb.set(limb_at(a, position))
         with f.for_(index, self.limbs):
             self._clear_limb(quotient, sums)
             sums[-1].set(0)
         self._store_sums(f, d, sums[:-1])
-        self._store_reduced(f, d, lambda each: limb_at(d, each) - prime[each], self._prime)
+        self._store_reduced(
+            f, d, lambda position: limb_at(d, position) - prime[position], self._prime
+        )
 
     def _is_zero(self, f: Function, a: Value) -> None:
         """Compare with 0 and p."""
@@ -176,7 +178,7 @@ class Arithmetic:
         for index, limb in enumerate(self._limbs_of(self._prime)):
             zero.set(zero | load("i32.load", a, 4 * index))
             prime.set(prime | (load("i32.load", a, 4 * index) ^ limb))
-        f.give(zero.is_zero() | prime.is_zero())
+        f.return_(zero.is_zero() | prime.is_zero())
 
     def _copy(self, f: Function, d: Value, a: Value) -> None:
         copy_words(f, d, a, self.limbs)

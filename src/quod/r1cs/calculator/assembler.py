@@ -13,7 +13,7 @@ from quod.frozen import frozen
 
 I32, I64 = 0x7F, 0x7E
 
-# Opcodes of a type are those of i32 plus these distances.
+# The opcodes of i64 are those of i32 plus these offsets.
 _ARITHMETIC, _COMPARISON, _TEST = 0x12, 0x0B, 0x0B
 
 _LOADS = {
@@ -51,9 +51,9 @@ class Value:
     def __init__(self, type: int, code: bytes) -> None:
         self.type, self.code = type, code
 
-    def _binary(self, opcode: int, distance: int, other: Value | int, result: int) -> Value:
+    def _binary(self, opcode: int, offset: int, other: Value | int, result: int) -> Value:
         operand = constant(self.type, other) if isinstance(other, int) else other
-        opcode += distance if self.type == I64 else 0
+        opcode += offset if self.type == I64 else 0
         return Value(result, self.code + operand.code + bytes([opcode]))
 
     def __add__(self, other: Value | int) -> Value:
@@ -101,12 +101,12 @@ class Value:
         """Return 1 for 0, else 0."""
         return Value(I32, self.code + bytes([0x45 + (_TEST if self.type == I64 else 0)]))
 
-    def wide(self) -> Value:
-        """Convert an unsigned i32 to i64."""
+    def extend(self) -> Value:
+        """Convert an unsigned i32 to i64 (i64.extend_i32_u)."""
         return Value(I64, self.code + b"\xad")
 
-    def low(self) -> Value:
-        """Return the low 32 bits of an i64."""
+    def wrap(self) -> Value:
+        """Return the low 32 bits of an i64 (i32.wrap_i64)."""
         return Value(I32, self.code + b"\xa7")
 
 
@@ -172,7 +172,7 @@ class Function:
         self._parameter_count = len(parameters)
         self.body = bytearray()
         self._depth = 0
-        self.parameters = [self._variable(at) for at in range(len(parameters))]
+        self.parameters = [self._variable(number) for number in range(len(parameters))]
 
     @property
     def signature(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -221,7 +221,7 @@ class Function:
         self._close()
 
     def block(self) -> AbstractContextManager[Label]:
-        """Open a block; a branch to its label leaves it."""
+        """Open a block; a branch to its label jumps to its end."""
         return self._nested(0x02)
 
     def loop(self) -> AbstractContextManager[Label]:
@@ -237,11 +237,11 @@ class Function:
     def for_(self, index: Variable, count: Value | int) -> Iterator[None]:
         """Run the body for index 0 to count - 1."""
         index.set(0)
-        with self.block() as end, self.loop() as again:
+        with self.block() as end, self.loop() as start:
             self.branch(end, index.below(count).is_zero())
             yield
             index.set(index + 1)
-            self.branch(again)
+            self.branch(start)
 
     def branch(self, label: Label, condition: Value | None = None) -> None:
         """Branch to a label, with a condition only if it is not 0."""
@@ -254,7 +254,7 @@ class Function:
     def switch(self, value: Value, cases: Sequence[Callable[[], None]]) -> None:
         """Run the case with the value's index; any other value is a trap."""
         count = len(cases)
-        # Around the code: a block for each case, one for other values, and one to leave.
+        # A block for each case, one for other values, and one whose end is the end of the switch.
         self.body += b"\x02\x40" * (count + 2)
         self._depth += count + 2
         targets = b"".join(unsigned(index) for index in range(count + 1))
@@ -284,13 +284,11 @@ class Function:
         )
         return Value(results[0] if results else 0, code + b"\x10" + unsigned(function.index))
 
-    def give(self, value: Value | int) -> None:
-        """Return a number."""
-        expression = constant(self.results[0], value) if isinstance(value, int) else value
-        self.body += expression.code + b"\x0f"
-
-    def leave(self) -> None:
-        """Return without a result."""
+    def return_(self, value: Value | int | None = None) -> None:
+        """Return a number, or nothing from a function without result."""
+        if value is not None:
+            expression = constant(self.results[0], value) if isinstance(value, int) else value
+            self.body += expression.code
         self.body.append(0x0F)
 
     def trap(self) -> None:

@@ -37,7 +37,7 @@ from quod.r1cs.portable_hints import PORTABLE_HINTS
 from quod.r1cs.repetition.parts import Part, Parts, callers_first
 from quod.r1cs.repetition.schedule import Schedule, schedule_of
 from quod.r1cs.shape import Counts
-from quod.r1cs.signal import place
+from quod.r1cs.signal import source_line
 from quod.r1cs.system import ConstraintSystem
 from quod.r1cs.tables import copy_table
 from quod.r1cs.traced import Block
@@ -47,12 +47,12 @@ from quod.r1cs.witness_program.steps import Hint, HintFunction, Input
 MAX_BYTES = 1 << 30
 """The largest memory of a calculator."""
 
-_PLACE = re.compile(r"(.*):([0-9]+)")
-_OTHER = re.compile(r"[^A-Za-z0-9_.-]")
+_FILE_AND_LINE = re.compile(r"(.*):([0-9]+)")
+_UNSAFE_CHARACTER = re.compile(r"[^A-Za-z0-9_.-]")
 
 
 class TracedCircuit(Protocol):
-    """The attributes of a circuit that calculators use."""
+    """The attributes of a circuit from which a calculator is made."""
 
     @property
     def field(self) -> Modulus:
@@ -136,7 +136,7 @@ def _too_large() -> InputError:
 
 
 class _Builder:
-    """The parts of a module in the order in which they are added to its memory."""
+    """A builder of a calculator's module, which adds tables and functions in order."""
 
     def __init__(
         self, circuit: TracedCircuit, blocks: Sequence[Block], schedule: Schedule
@@ -159,18 +159,18 @@ class _Builder:
             row_stream(block, block_rows, self._coefficients)
             for block, block_rows in zip(self._blocks, rows, strict=True)
         ]
-        places: list[Stream] = [
+        locations_of_rows: list[Stream] = [
             [self._location(block, row) for row in block_rows]
             for block, block_rows in zip(self._blocks, rows, strict=True)
         ]
-        # The indices of coefficients and locations are below their numbers.
-        unit = unit_of([*programs, *row_streams, *places])
+        # Units also hold the indices of coefficients and locations.
+        unit = unit_of([*programs, *row_streams, *locations_of_rows])
         registers = max([5, *[stage.program.registers for stage in stages]])
         addresses = Addresses(
             unit, memory.reserve(registers * arithmetic.register_bytes),
             memory.add(b"".join(map(arithmetic.montgomery, self._coefficients.numbers))),
             memory.reserve(circuit.counts.wires * arithmetic.word_bytes),
-            _three([memory.reserve(arithmetic.register_bytes) for _ in range(3)]),
+            _triple([memory.reserve(arithmetic.register_bytes) for _ in range(3)]),
         )  # fmt: skip
         tables = [
             memory.add(copy_table(part).astype("<u4").tobytes())
@@ -181,7 +181,7 @@ class _Builder:
             for stage, stream in zip(stages, programs, strict=True)
         }
         runs = [
-            Run(program_addresses[stage_run.stage], *self._copy(tables, stage_run.part, copy))
+            Run(program_addresses[stage_run.stage], *self._copy_table(tables, stage_run.part, copy))
             for wave in self._schedule.waves
             for stage_run in wave.stages
             for copy in stage_run.copies.tolist()
@@ -190,9 +190,9 @@ class _Builder:
         for index, part in enumerate(self._schedule.parts.parts):
             if rows[index]:
                 stream = memory.add(encoded(row_streams[index], unit))
-                locations = memory.add(encoded(places[index], unit))
+                locations = memory.add(encoded(locations_of_rows[index], unit))
                 checks += [
-                    (Run(stream, *self._copy(tables, index, copy)), locations)
+                    (Run(stream, *self._copy_table(tables, index, copy)), locations)
                     for copy in range(part.copies)
                 ]
         integers = Integers(module, arithmetic.words)
@@ -209,7 +209,7 @@ class _Builder:
             raise _too_large()
         return module.encoded(memory.size)
 
-    def _copy(self, tables: Sequence[int], part: int, copy: int) -> tuple[int, int]:
+    def _copy_table(self, tables: Sequence[int], part: int, copy: int) -> tuple[int, int]:
         """Return the address of a copy's table, and the number of its fixed columns."""
         fixed = self._part(part).table.shape[1]
         return tables[part] + 4 * copy * (fixed + 1), fixed
@@ -228,15 +228,15 @@ class _Builder:
     def _location(self, block: Block, row: int) -> int:
         """Return the index of a row's location, in the form of circom's messages."""
         system = block.system
-        line = place(system.row_codes[row], system.row_instructions[row])
-        match = _PLACE.fullmatch(line)
+        line = source_line(system.row_codes[row], system.row_instructions[row])
+        match = _FILE_AND_LINE.fullmatch(line)
         assert match is not None
-        text = f"Error in {_OTHER.sub('_', match[1])} line: {match[2]}"
+        text = f"Error in {_UNSAFE_CHARACTER.sub('_', match[1])} line: {match[2]}"
         if namespace := path_name(system, system.row_paths[row]):
             text += f", in {namespace}"
         return self._locations.setdefault(text, len(self._locations))
 
 
-def _three(addresses: Sequence[int]) -> tuple[int, int, int]:
+def _triple(addresses: Sequence[int]) -> tuple[int, int, int]:
     first, second, third = addresses
     return first, second, third

@@ -14,11 +14,11 @@ MAX_ARGUMENTS = 2
 
 
 class HintFunctions:
-    """The function that computes hints.
+    """The functions that compute hints.
 
-    arguments: the addresses of the integers of the arguments, which it may change.
-    call: takes the number of a hint, the address of its results, and their number.
-    reduce: reduces the integer at an address below the prime.
+    arguments: the addresses of the arguments, integers that `call` may change.
+    call: compute a hint, given its index, the address of its results, and their number.
+    reduce: reduce the integer at an address modulo the prime.
     """
 
     def __init__(
@@ -33,10 +33,10 @@ class HintFunctions:
 
     def _reduce(self, f: Function, a: Value) -> None:
         prime = self._arithmetic.prime_words
-        with f.block() as end, f.loop() as again:
+        with f.block() as end, f.loop() as start:
             f.branch(end, f.result_of(self._integers.is_below, a, prime))
             f.call(self._integers.subtract, a, prime)
-            f.branch(again)
+            f.branch(start)
 
     def _call(self, f: Function, number: Value, results: Value, count: Value) -> None:
         index = f.local(I32)
@@ -59,7 +59,7 @@ class HintFunctions:
         return 32 * self._arithmetic.words
 
     def _divide(self, f: Function, index: Variable, results: Value) -> None:
-        """Divide bit for bit, from the highest."""
+        """Divide by long division, one bit an iteration."""
         integers, (dividend, divisor) = self._integers, self.arguments
         quotient, remainder = self._quotient, self._remainder
         self._clear(f, quotient, remainder)
@@ -78,18 +78,18 @@ class HintFunctions:
         f.call(integers.copy, results + self._arithmetic.word_bytes, remainder)
 
     def _one_hot(self, f: Function, index: Variable, results: Value, count: Value) -> None:
-        """Store the bits; an index of several words is not below the count."""
+        """Store 1 at the index and 0 elsewhere; an index of several words exceeds the count."""
         integers, (position, _) = self._integers, self.arguments
         is_small, address = f.locals(I32, 2)
         is_small.set(integers.is_zero(position, 1))
         with f.for_(index, count):
             address.set(results + index * self._arithmetic.word_bytes)
             f.call(integers.clear, address)
-            is_here = index.equals(load("i32.load", position)) & is_small
-            f.store("i32.store", address, is_here)
+            is_index = index.equals(load("i32.load", position)) & is_small
+            f.store("i32.store", address, is_index)
 
     def _root(self, f: Function, index: Variable, results: Value) -> None:
-        """Compute the root bit for bit, from the highest, with two bits of the number a turn."""
+        """Compute the root from its highest bit, with two bits of the number an iteration."""
         integers, (number, _) = self._integers, self.arguments
         root, remainder, trial = self._quotient, self._remainder, self._trial
         self._clear(f, root, remainder)

@@ -1,4 +1,4 @@
-"""Functions on integers of several words in WebAssembly; they may have all bits of their words."""
+"""Functions on unsigned integers of several words of 32 bits, in WebAssembly."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Integers:
     subtract: replace the first integer by the difference.
     double: replace the integer by its double, plus the second argument, a bit; the highest bit is
         lost.
-    copy: an integer, to the first address.
+    copy: copy an integer to the first address.
     clear: store 0.
     """
 
@@ -26,7 +26,7 @@ class Integers:
         self.clear = module.define(1, self._clear)
 
     def _is_below(self, f: Function, a: Value, b: Value) -> None:
-        f.give((self._difference(f, a, b, stores=False) >> 63).low())
+        f.return_((self._difference(f, a, b, stores=False) >> 63).wrap())
 
     def _subtract(self, f: Function, a: Value, b: Value) -> None:
         self._difference(f, a, b, stores=True)
@@ -43,7 +43,7 @@ class Integers:
 
     def _double(self, f: Function, a: Value, bit: Value) -> None:
         total, carry = f.locals(I64, 2)
-        carry.set(bit.wide())
+        carry.set(bit.extend())
         for index in range(self.words):
             total.set(limb_at(a, index) << 1 | carry)
             f.store("i64.store32", a, total, 4 * index)

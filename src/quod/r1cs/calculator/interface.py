@@ -22,7 +22,12 @@ _OFFSET, _PRIME = 0xCBF29CE484222325, 0x100000001B3
 
 @frozen
 class Run:
-    """The address of a stream, and the copy that it is for; see `Interpreter`."""
+    """The arguments of a call of `Interpreter.run` or `check`.
+
+    stream: the address of the stream.
+    table: the address of the table of the copy of a block that is computed.
+    fixed: the number of fixed columns of the copy.
+    """
 
     stream: int
     table: int
@@ -31,13 +36,13 @@ class Run:
 
 @frozen
 class Tables:
-    """The contents of a calculator.
+    """The tables of a calculator.
 
     wires: the number of values of a witness.
     inputs: the wires of each input.
     runs: the programs in order.
     checks: the rows to check, each with the address of the locations of its rows.
-    locations: messages about rows.
+    locations: the texts of errors about rows.
     """
 
     wires: int
@@ -70,7 +75,7 @@ class Interface:
         self, memory: Memory, arithmetic: Arithmetic, hints: HintFunctions,
         interpreter: Interpreter, tables: Tables,
     ) -> None:  # fmt: skip
-        """Add the functions, with the tables that they read."""
+        """Add the exported functions, with the tables that they read."""
         module = self._module
         self._memory, self._arithmetic, self._hints = memory, arithmetic, hints
         self._tables = tables
@@ -112,7 +117,7 @@ class Interface:
         witness = self._tables.addresses.witness
 
         def read(f: Function, word: Value) -> None:
-            f.give(load("i32.load", word << 2, shared))
+            f.return_(load("i32.load", word << 2, shared))
 
         def write(f: Function, word: Value, number: Value) -> None:
             f.store("i32.store", word << 2, number, shared)
@@ -140,27 +145,27 @@ class Interface:
                 high
             )
             with f.if_(matches):
-                f.give(record)
-        f.give(0)
+                f.return_(record)
+        f.return_(0)
 
     def _size(self, f: Function, high: Value, low: Value) -> None:
         """Return the number of values of an input, or 0."""
         record = f.local(I32)
         record.set(f.result_of(self._find_input, high, low))
         with f.if_(record):
-            f.give(load("i32.load", record, 12))
-        f.give(0)
+            f.return_(load("i32.load", record, 12))
+        f.return_(0)
 
     def _set(self, f: Function, high: Value, low: Value, position: Value) -> None:
         """Set a value of an input; the last one starts the computation."""
         record, slot, address = f.locals(I32, 3)
         remaining = f.variable(self._remaining)
         record.set(f.result_of(self._find_input, high, low))
-        self._refuse(f, record.is_zero(), _UNKNOWN)
-        self._refuse(f, remaining.is_zero(), _TOO_MANY)
-        self._refuse(f, position.below(load("i32.load", record, 12)).is_zero(), _TOO_LONG)
+        self._fail_if(f, record.is_zero(), _UNKNOWN)
+        self._fail_if(f, remaining.is_zero(), _TOO_MANY)
+        self._fail_if(f, position.below(load("i32.load", record, 12)).is_zero(), _TOO_LONG)
         slot.set(load("i32.load", record, 8) + position)
-        self._refuse(f, load("i32.load8_u", slot, self._flags), _SET_TWICE)
+        self._fail_if(f, load("i32.load8_u", slot, self._flags), _SET_TWICE)
         f.store("i32.store8", slot, 1, self._flags)
         f.call(self._hints.reduce, self._shared)
         wire = load("i32.load", slot << 2, self._wires)
@@ -170,21 +175,21 @@ class Interface:
         with f.if_(remaining.is_zero()):
             f.call(self._compute)
 
-    def _refuse(self, f: Function, condition: Value, code: int) -> None:
-        """Report an error if a condition is not 0."""
+    def _fail_if(self, f: Function, condition: Value, code: int) -> None:
+        """Report an error to the caller, and stop, if a condition is not 0."""
         with f.if_(condition):
             f.call(self._fail, code)
             f.trap()
 
     def _init(self, f: Function, _sanity_check: Value) -> None:
-        """Forget all inputs; the argument has no effect."""
+        """Reset the inputs; the argument has no effect."""
         addresses, arithmetic = self._tables.addresses, self._arithmetic
         f.fill(self._flags, 0, self._slots)
         for index, constant_bytes in enumerate((bytes(4), arithmetic.montgomery(1))):
-            for at in range(0, len(constant_bytes), 4):
-                word = int.from_bytes(constant_bytes[at : at + 4], "little")
+            for offset in range(0, len(constant_bytes), 4):
+                word = int.from_bytes(constant_bytes[offset : offset + 4], "little")
                 address = addresses.registers + index * arithmetic.register_bytes
-                f.store("i32.store", address, word, at)
+                f.store("i32.store", address, word, offset)
         f.store("i32.store", addresses.witness, 1)
         f.variable(self._remaining).set(self._slots)
         f.variable(self._message).set(0)
@@ -223,8 +228,8 @@ class Interface:
             record.set((index << 4) + checks)
             failing.set(f.result_of(interpreter.check, *_fields(record, 3)))
             with f.if_(failing):
-                place = load("i32.load", record, 12) + (failing - 1) * unit
-                number = load("i32.load16_u" if unit == 2 else "i32.load", place)
+                row_location = load("i32.load", record, 12) + (failing - 1) * unit
+                number = load("i32.load16_u" if unit == 2 else "i32.load", row_location)
                 f.variable(self._message).set(load("i32.load", number << 2, starts))
                 f.call(self._print)
                 f.call(self._fail, _UNSATISFIED)
@@ -235,12 +240,12 @@ class Interface:
         character = f.local(I32)
         message: Variable = f.variable(self._message)
         with f.if_(message.is_zero()):
-            f.give(0)
+            f.return_(0)
         character.set(load("i32.load8_u", message))
         message.set(message + 1)
         with f.if_(character.is_zero()):
             message.set(0)
-        f.give(character)
+        f.return_(character)
 
 
 def _fields(record: Value, count: int) -> list[Value]:

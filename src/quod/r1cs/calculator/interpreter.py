@@ -35,11 +35,11 @@ PLUS, MINUS = 0, 1
 
 @frozen
 class Addresses:
-    """The addresses that the interpreter reads and writes.
+    """The memory that the interpreter reads and writes.
 
-    unit: the bytes of a unit of a stream.
-    registers, coefficients, witness: arrays.
-    scratch: three registers.
+    unit: the number of bytes of a unit of a stream.
+    registers, coefficients, witness: the addresses of arrays.
+    scratch: the addresses of three registers.
     """
 
     unit: int
@@ -52,10 +52,10 @@ class Addresses:
 class Interpreter:
     """The functions `run` and `check` in a module.
 
-    run: runs the program at an address for the copy with a table at an address, and its number of
-        fixed columns.
-    check: checks rows in the same way, and returns the number of the first row that fails, from 1
-        on, or 0.
+    run: run a program. Arguments: the address of its stream, and of a copy the address of its table
+        and the number of its fixed columns.
+    check: check rows, with such arguments; returns 0, or the number of the first row that fails,
+        counted from 1.
     """
 
     def __init__(
@@ -68,32 +68,32 @@ class Interpreter:
     ) -> None:
         self._arithmetic, self._hints, self._addresses = arithmetic, hints, addresses
         self._integers = integers
-        self._place = module.define(3, self._write_place, results=1)
+        self._address_of = module.define(3, self._write_address_of, results=1)
         self.run = module.define(3, self._run)
         self._sum = module.define(5, self._write_sum, results=1)
         self.check = module.define(3, self._check, results=1)
 
-    def _unit(self, at: Value, index: int) -> Value:
+    def _unit(self, cursor: Value, index: int) -> Value:
         size = self._addresses.unit
-        return load("i32.load16_u" if size == 2 else "i32.load", at, size * index)
+        return load("i32.load16_u" if size == 2 else "i32.load", cursor, size * index)
 
-    def _column(self, at: Value, index: int) -> Value:
-        low = self._unit(at, index)
-        return low | self._unit(at, index + 1) << 16 if self._addresses.unit == 2 else low
+    def _column(self, cursor: Value, index: int) -> Value:
+        low = self._unit(cursor, index)
+        return low | self._unit(cursor, index + 1) << 16 if self._addresses.unit == 2 else low
 
     def _register(self, number: Value) -> Value:
         return number * self._arithmetic.register_bytes + self._addresses.registers
 
-    def _write_place(self, f: Function, column: Value, table: Value, fixed: Value) -> None:
+    def _write_address_of(self, f: Function, column: Value, table: Value, fixed: Value) -> None:
         """Return the address of a column's value, for a copy."""
         size, witness = self._arithmetic.word_bytes, self._addresses.witness
         with f.if_(column.below(fixed)):
-            f.give(load("i32.load", table + (column << 2), 4) * size + witness)
-        f.give((load("i32.load", table) + column - fixed) * size + witness)
+            f.return_(load("i32.load", table + (column << 2), 4) * size + witness)
+        f.return_((load("i32.load", table) + column - fixed) * size + witness)
 
     # --- programs
 
-    def _run(self, f: Function, at: Variable, table: Value, fixed: Value) -> None:
+    def _run(self, f: Function, cursor: Variable, table: Value, fixed: Value) -> None:
         op, d, a, b, count = f.locals(I32, 5)
         arithmetic, addresses = self._arithmetic, self._addresses
         total, term, integer = addresses.scratch
@@ -103,23 +103,30 @@ class Interpreter:
         def wide_operand() -> Value:
             return a | b << 16 if addresses.unit == 2 else a
 
-        def place_of(column: Value) -> Value:
-            return f.result_of(self._place, column, table, fixed)
+        def address_of(column: Value) -> Value:
+            return f.result_of(self._address_of, column, table, fixed)
 
         def advance(units: int) -> None:
-            at.set(at + addresses.unit * units)
+            cursor.set(cursor + addresses.unit * units)
 
         def linear() -> None:
-            f.call(arithmetic.multiply, total, self._coefficient(at), self._register_at(at, 1))
+            f.call(
+                arithmetic.multiply, total, self._coefficient(cursor), self._register_at(cursor, 1)
+            )
             advance(2)
             count.set(wide_operand())
-            with f.block() as end, f.loop() as again:
+            with f.block() as end, f.loop() as start:
                 count.set(count - 1)
                 f.branch(end, count.is_zero())
-                f.call(arithmetic.multiply, term, self._coefficient(at), self._register_at(at, 1))
+                f.call(
+                    arithmetic.multiply,
+                    term,
+                    self._coefficient(cursor),
+                    self._register_at(cursor, 1),
+                )
                 f.call(arithmetic.add, total, total, term)
                 advance(2)
-                f.branch(again)
+                f.branch(start)
             f.call(arithmetic.copy, d, total)
 
         def bit() -> None:
@@ -146,18 +153,18 @@ class Interpreter:
             f.call(arithmetic.copy, d, b)
 
         def from_witness() -> None:
-            f.call(arithmetic.unpack, term, place_of(wide_operand()))
+            f.call(arithmetic.unpack, term, address_of(wide_operand()))
             f.call(arithmetic.multiply, d, term, arithmetic.to_montgomery)
 
         def store() -> None:
             f.call(arithmetic.canonical, integer, d)
-            f.call(arithmetic.pack, place_of(wide_operand()), integer)
+            f.call(arithmetic.pack, address_of(wide_operand()), integer)
 
         def call() -> None:
             for index, address in enumerate(self._hints.arguments):
-                f.call(arithmetic.pack, address, self._register_at(at, index))
-            results = place_of(self._column(at, 2))
-            f.call(self._hints.call, self._unit(at, 4), results, wide_operand())
+                f.call(arithmetic.pack, address, self._register_at(cursor, index))
+            results = address_of(self._column(cursor, 2))
+            f.call(self._hints.call, self._unit(cursor, 4), results, wide_operand())
             advance(5)
 
         def binary(function: Function) -> Callable[[], None]:
@@ -168,28 +175,28 @@ class Interpreter:
             Op.SUBTRACT: binary(arithmetic.subtract), Op.LINEAR: linear, Op.BIT: bit,
             Op.INTEGER: lambda: f.call(arithmetic.canonical, d, register_of(a)),
             Op.GUARD: guard, Op.INVERT: invert, Op.UNLESS_ZERO: unless_zero,
-            Op.INPUT: from_witness, STORE: store, CALL: call, END: f.leave,
+            Op.INPUT: from_witness, STORE: store, CALL: call, END: f.return_,
         }  # fmt: skip
-        with f.loop() as again:
-            op.set(self._unit(at, 0))
-            d.set(register_of(self._unit(at, 1)))
-            a.set(self._unit(at, 2))
-            b.set(self._unit(at, 3))
+        with f.loop() as start:
+            op.set(self._unit(cursor, 0))
+            d.set(register_of(self._unit(cursor, 1)))
+            a.set(self._unit(cursor, 2))
+            b.set(self._unit(cursor, 3))
             advance(4)
             f.switch(op, [cases[number] for number in range(len(cases))])
-            f.branch(again)
+            f.branch(start)
 
-    def _coefficient(self, at: Value) -> Value:
+    def _coefficient(self, cursor: Value) -> Value:
         size = self._arithmetic.register_bytes
-        return self._unit(at, 0) * size + self._addresses.coefficients
+        return self._unit(cursor, 0) * size + self._addresses.coefficients
 
-    def _register_at(self, at: Value, index: int) -> Value:
-        return self._register(self._unit(at, index))
+    def _register_at(self, cursor: Value, index: int) -> Value:
+        return self._register(self._unit(cursor, index))
 
     # --- rows
 
     def _write_sum(
-        self, f: Function, at: Variable, count: Value, total: Value, table: Value, fixed: Value
+        self, f: Function, cursor: Variable, count: Value, total: Value, table: Value, fixed: Value
     ) -> None:
         """Store the sum of terms at an address; return the address after the terms.
 
@@ -200,54 +207,54 @@ class Interpreter:
         for limb in range(arithmetic.limbs):
             f.store("i32.store", total, 0, 4 * limb)
         with f.for_(index, count):
-            number.set(self._unit(at, 0))
-            place = f.result_of(self._place, self._column(at, 1), table, fixed)
-            f.call(arithmetic.unpack, term, place)
+            number.set(self._unit(cursor, 0))
+            address = f.result_of(self._address_of, self._column(cursor, 1), table, fixed)
+            f.call(arithmetic.unpack, term, address)
             with f.if_(number.below(2).is_zero()):
-                f.call(arithmetic.multiply, term, self._coefficient(at), term)
+                f.call(arithmetic.multiply, term, self._coefficient(cursor), term)
             with f.block() as end:
                 with f.block() as is_negative:
                     f.branch(is_negative, number.equals(MINUS))
                     f.call(arithmetic.add, total, total, term)
                     f.branch(end)
                 f.call(arithmetic.subtract, total, total, term)
-            at.set(at + 3 * self._addresses.unit)
-        f.give(at)
+            cursor.set(cursor + 3 * self._addresses.unit)
+        f.return_(cursor)
 
-    def _check(self, f: Function, at: Variable, table: Value, fixed: Value) -> None:
+    def _check(self, f: Function, cursor: Variable, table: Value, fixed: Value) -> None:
         number, address = f.locals(I32, 2)
         arithmetic, unit = self._arithmetic, self._addresses.unit
         a, b, c = self._row_registers
 
         def bit() -> None:
-            address.set(f.result_of(self._place, self._column(at, 1), table, fixed))
+            address.set(f.result_of(self._address_of, self._column(cursor, 1), table, fixed))
             is_bit = (load("i32.load", address) >> 1).is_zero() & self._integers.is_zero(address, 1)
             with f.if_(is_bit.is_zero()):
-                f.give(number)
-            at.set(at + 3 * unit)
+                f.return_(number)
+            cursor.set(cursor + 3 * unit)
 
         def general() -> None:
             counts = f.locals(I32, 3)
             for index, count in enumerate(counts):
-                count.set(self._unit(at, 1 + index))
-            at.set(at + 4 * unit)
+                count.set(self._unit(cursor, 1 + index))
+            cursor.set(cursor + 4 * unit)
             for count, register in zip(counts, (a, b, c), strict=True):
-                at.set(f.result_of(self._sum, at, count, register, table, fixed))
+                cursor.set(f.result_of(self._sum, cursor, count, register, table, fixed))
             # With integers a, b and c, both products have a factor 1/radix.
             f.call(arithmetic.multiply, a, a, b)
             f.call(arithmetic.multiply, c, c, arithmetic.integer_one)
             f.call(arithmetic.subtract, a, a, c)
             with f.if_(f.result_of(arithmetic.is_zero, a).is_zero()):
-                f.give(number)
+                f.return_(number)
 
         cases: dict[int, Callable[[], None]] = {
-            Row.END: lambda: f.give(0), Row.BIT: bit, Row.GENERAL: general
+            Row.END: lambda: f.return_(0), Row.BIT: bit, Row.GENERAL: general
         }  # fmt: skip
-        with f.loop() as again:
+        with f.loop() as start:
             number.set(number + 1)
-            f.switch(self._unit(at, 0), [cases[kind] for kind in Row])
-            f.branch(again)
-        f.give(0)
+            f.switch(self._unit(cursor, 0), [cases[kind] for kind in Row])
+            f.branch(start)
+        f.return_(0)
 
     @property
     def _row_registers(self) -> tuple[int, int, int]:

@@ -9,7 +9,7 @@ _FIRST_ADDRESS = 16
 
 
 class Memory:
-    """The memory of a module, which grows by what is added; `size` is the number of bytes."""
+    """An allocator of a module's memory; `size` is the number of bytes up to the last one."""
 
     def __init__(self, module: Module) -> None:
         self._module, self.size = module, _FIRST_ADDRESS
@@ -21,7 +21,7 @@ class Memory:
         return address
 
     def add(self, content: bytes, alignment: int = 8) -> int:
-        """Add bytes and return their address."""
+        """Reserve memory with this initial content, and return its address."""
         address = self.reserve(len(content), alignment)
         self._module.data(address, content)
         return address

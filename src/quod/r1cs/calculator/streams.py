@@ -1,7 +1,7 @@
 """Witness programs and rows as streams of numbers, which the interpreter reads.
 
-A number is a unit of 2 bytes, or of 4 if one does not fit. A column takes two units, low first;
-with units of 4 bytes the second one is 0.
+A stream is a sequence of units: of 2 bytes if all numbers fit, else of 4. A column takes two units,
+the low one first; with units of 4 bytes the second one is 0.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Stream = list["int | Wide"]
 
 
 class Coefficients:
-    """The coefficients of all programs and rows, each once; `numbers` has them in order."""
+    """A table of the distinct coefficients of all programs and rows."""
 
     def __init__(self, prime: int) -> None:
         self._indices = {1: PLUS, prime - 1: MINUS}
@@ -82,7 +82,7 @@ def _call(call: Call) -> Stream:
 
 
 def rows_to_check(block: Block) -> list[int]:
-    """Return the rows of a block that its steps do not satisfy for all inputs."""
+    """Return the rows of a block that must be checked: its steps do not always satisfy them."""
     system = block.system
     satisfied = set()
     for step in system.steps:
@@ -123,7 +123,7 @@ def _bit_wire(sides: Sequence[tuple[Sequence[int], Sequence[int]]], prime: int) 
 
 
 def unit_of(streams: Sequence[Stream]) -> int:
-    """Return the bytes of a unit that has room for the numbers of streams."""
+    """Return the number of bytes of a unit that holds each number of the streams."""
     is_narrow = all(
         number < _NARROW for stream in streams for number in stream if type(number) is int
     )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from quod.frozen import frozen
 from quod.r1cs.names import path_name, wire_name
-from quod.r1cs.signal import ONE, place
+from quod.r1cs.signal import ONE, source_line
 from quod.r1cs.system import ConstraintSystem
 from quod.r1cs.witness_program.steps import Bit, Hint, InverseOrZero
 
@@ -78,7 +78,7 @@ def _constraint_findings(system: ConstraintSystem) -> Iterator[Finding]:
             for matrix in range(3)
         ]
         path = path_name(system, system.row_paths[row])
-        location = place(system.row_codes[row], system.row_instructions[row])
+        location = source_line(system.row_codes[row], system.row_instructions[row])
         description = f"constraint {row}" + (f" `{path}`" if path else "") + f" ({location})"
         if not any(wire != ONE for matrix in sides for wire, _ in matrix):
             yield Finding(CONSTANT_ROW, description)

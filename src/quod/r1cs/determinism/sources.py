@@ -13,7 +13,7 @@ from quod.r1cs.determinism.rows import Matrix, Rows
 from quod.r1cs.names import path_name, wire_name
 from quod.r1cs.repetition.parts import Side, parts_of
 from quod.r1cs.shape import shape_of
-from quod.r1cs.signal import place
+from quod.r1cs.signal import source_line
 from quod.r1cs.system import ConstraintSystem
 from quod.r1cs.witness_program.steps import Input
 from quod.validation import in_order, shown_kind
@@ -114,7 +114,7 @@ def rows_of_circuit(
     def location(row: int) -> str:
         path = path_name(system, system.row_paths[row])
         inside = f" `{path}`" if path else ""
-        code = place(system.row_codes[row], system.row_instructions[row])
+        code = source_line(system.row_codes[row], system.row_instructions[row])
         return f"constraint {row}{inside} ({code})"
 
     def matrix(side: Side) -> Matrix:
