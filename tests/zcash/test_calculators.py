@@ -17,6 +17,7 @@ from quod.zcash.proofs.kinds import KINDS
 from quod.zcash.spend import spend_inputs
 from tests.r1cs.calculator.agreement import agree
 from tests.zcash.test_spend import ORDER, P, RandomSpend
+from tests.zcash.test_tree import path_circuit, random_path
 
 
 def output_of(draw: random.Random) -> Inputs:
@@ -59,6 +60,13 @@ def test_a_shielded_output() -> None:
     draw = random.Random(1)
     inputs = dict(output_of(draw))
     assert agree(KINDS["sapling-output"].circuit(), [inputs, {**inputs, "value": 0}]) == (2, 0)
+
+
+def test_the_nodes_of_a_path() -> None:
+    """A node waits for all its bits, although its shortcut reads only its children."""
+    circuit = path_circuit(zcash.SAPLING)
+    paths = [random_path(seed, circuit.field.value)[0] for seed in range(3)]
+    assert agree(circuit, paths) == (3, 0)
 
 
 @pytest.mark.thorough

@@ -160,9 +160,12 @@ class BlockSchedule:
     waves: the number of waves of a copy.
     """
 
-    def __init__(self, block: Block, waves_of: Mapping[int, int]) -> None:
+    def __init__(
+        self, block: Block, waves_of: Mapping[int, int], *, use_shortcuts: bool
+    ) -> None:  # fmt: skip
         """Schedule a block; `waves_of` has the waves of each block's calls, by its id."""
         system = block.system
+        self._use_shortcuts = use_shortcuts
         self._system, self._placements = system, system.placements
         self.starts: list[int] = []
         if not system.placements:
@@ -197,7 +200,7 @@ class BlockSchedule:
         A shortcut waits for its own arguments only.
         """
         start, arguments, shortcut = 0, placement.arguments, placement.block.shortcut
-        if shortcut is not None:
+        if shortcut is not None and self._use_shortcuts:
             formal_wires = {wire for wire, _ in shortcut.arguments if wire != ONE}
             arguments = [placement.arguments[wire - 1] for wire in formal_wires]
         for wire in arguments:
@@ -282,7 +285,9 @@ def _block_schedules(
     schedules: dict[int, BlockSchedule] = {}
     waves_of: dict[int, int] = {}
     for block in reversed(blocks):
-        schedule = schedules[id(block)] = BlockSchedule(block, waves_of)
+        schedule = schedules[id(block)] = BlockSchedule(
+            block, waves_of, use_shortcuts=use_shortcuts
+        )
         waves_of[id(block)] = 1 if use_shortcuts and block.shortcut else schedule.waves
     return blocks, schedules
 
