@@ -26,6 +26,7 @@ WHOLE = "whole process"
 
 _DRIVER = Path(__file__).with_name("snarkjs.mjs")
 _CALLS = Path(__file__).with_name("snarkjs_calls.mjs")
+_LIBRARY = "snarkjs as a library"
 NO_SNARKJS = (
     "snarkjs is neither in build/node (run tools/setup.sh node) nor on the PATH "
     "(npm install -g snarkjs)"
@@ -107,8 +108,9 @@ class Libraries:
 class NodeProcess:
     """A node process, started on first use, that answers each line with a line."""
 
-    def __init__(self, command: Sequence[str]) -> None:
-        self._command = list(command)
+    def __init__(self, command: Sequence[str], name: str) -> None:
+        """Set the command, and the name of what it runs, for errors."""
+        self._command, self._name = list(command), name
         self._process: subprocess.Popen[str] | None = None
 
     def ask(self, what: str) -> None:
@@ -132,7 +134,7 @@ class NodeProcess:
         if not line:  # it has ended
             line = last_line(process.communicate()[1])
         self.close()
-        raise QuodError(f"snarkjs as a library failed: {line}")
+        raise QuodError(f"{self._name} failed: {line.removeprefix('failed: ')}")
 
     def close(self) -> None:
         """Stop the process."""
@@ -148,7 +150,7 @@ class Snarkjs(NodeProcess):
     def __init__(self, node: str, program: str, files: Files) -> None:
         inputs = (files.zkey, files.witness, files.vkey, files.public, files.proof)
         paths = [str(path.resolve()) for path in inputs]
-        super().__init__([node, str(_DRIVER), _package(program), *paths])
+        super().__init__([node, str(_DRIVER), _package(program), *paths], _LIBRARY)
 
     def prove(self) -> None:
         """Compute a proof; raises QuodError with snarkjs's message."""
@@ -163,7 +165,7 @@ class SnarkjsCalls(NodeProcess):
     """File functions of the snarkjs library, in one node process."""
 
     def __init__(self, node: str, program: str) -> None:
-        super().__init__([node, str(_CALLS), _package(program)])
+        super().__init__([node, str(_CALLS), _package(program)], _LIBRARY)
 
     @classmethod
     def found(cls) -> Self | None:

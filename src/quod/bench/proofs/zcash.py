@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from quod.bench.measure.harness import Case, Parameter
 from quod.bench.measure.settings import StagedSettings
+from quod.cli.display.terminal import warn
 from quod.cli.parameters import Option, WrongUsage
 
 if TYPE_CHECKING:
@@ -23,6 +24,7 @@ CIRCUITS = ("sapling-output", "masp-output", "sapling-spend", "masp-spend", "mas
 
 _KEY_SEED = 1
 _WITNESSES, _PROOFS, _VERIFIED = 256, 32, 1000
+_SIGNATURES = "signatures"
 
 # A diversifier with a point in both protocols.
 _DIVERSIFIER = bytes.fromhex("f19d9b797e39f337445839")
@@ -44,16 +46,31 @@ def zcash(
         ),
     ] = None,
     only: Annotated[
-        str | None, Option(metavar="WHAT", help="Only witnesses, proofs or verification.")
+        str | None,
+        Option(metavar="WHAT", help="Only witnesses, proofs, verification or signatures."),
     ] = None,
 ) -> None:
-    """Sapling's and MASP's proofs: witnesses, proofs from notes, batches, batch verification."""
+    """Sapling's and MASP's proofs: witnesses, proofs from notes, batches, verification, signatures.
+
+    Signatures, RedJubjub's, are of no kind of proof, and are left out with --proof.
+    """
     for name in proof or []:
         if name not in CIRCUITS:
             raise WrongUsage(f"--proof must be one of {', '.join(CIRCUITS)}, not {name!r}")
-    if only not in (None, *_CASES):
-        raise WrongUsage(f"--only must be one of {', '.join(_CASES)}, not {only!r}")
-    settings.measure("zcash", cases(settings.device, proof or CIRCUITS, params, only))
+    if only not in (None, *_CASES, _SIGNATURES):
+        raise WrongUsage(f"--only must be one of {', '.join((*_CASES, _SIGNATURES))}, not {only!r}")
+    if only == _SIGNATURES and (proof or params):
+        raise WrongUsage("--only signatures takes neither --proof nor --params")
+    settings.measure("zcash", _selected_cases(settings.device, proof, params, only))
+
+
+def _selected_cases(
+    device: str, names: Sequence[str] | None, folder: Path | None, only: str | None
+) -> Iterator[Case]:
+    if only != _SIGNATURES:
+        yield from cases(device, names or CIRCUITS, folder, only)
+    if only in (None, _SIGNATURES) and not names:
+        yield from signature_cases(device)
 
 
 def cases(
@@ -90,6 +107,7 @@ def _witness_cases(
     prover: Prover, info: ProofInfo, parameters: dict[str, Parameter]
 ) -> Iterator[Case]:
     """Yield cases of witnesses alone, unchecked: one, and a batch, on a GPU in its memory."""
+    from quod.bench.peers.v8 import calculator_in_v8
     from quod.device.protocol import in_host_memory
 
     circuit, inputs, device = prover.circuit, info.inputs, prover.key.device
@@ -99,6 +117,11 @@ def _witness_cases(
         partial(circuit.witness, inputs, check=False),
         unit="ms",
     )
+    with calculator_in_v8(circuit, inputs) as run:
+        if run is None:
+            warn("node is not on the PATH, so the calculator in V8 is not measured")
+        else:
+            yield Case({"what": "witness in V8", **parameters}, run, unit="ms")
     batch = [inputs] * _WITNESSES
     yield Case(
         {"what": f"witnesses of {_WITNESSES}", **parameters},
@@ -166,6 +189,33 @@ def _verification_cases(
 _CASES: dict[str, Callable[[Prover, ProofInfo, dict[str, Parameter]], Iterator[Case]]] = {
     "witnesses": _witness_cases, "proofs": _proof_cases, "verification": _verification_cases,
 }  # fmt: skip
+
+
+def signature_cases(device: str) -> Iterator[Case]:
+    """Yield cases of RedJubjub: signing, verification of one signature, and of a batch."""
+    from quod.zcash.scalars import encoded
+    from quod.zcash.signatures.batch import SignatureClaim, verify_signatures
+    from quod.zcash.signatures.redjubjub import spend_auth_scheme
+
+    scheme, secrets = spend_auth_scheme(), range(7, 7 + _VERIFIED)
+    messages = [number.to_bytes(32, "little") for number in range(_VERIFIED)]
+    keys = [encoded(scheme.verification_key(secret)) for secret in secrets]
+    claims = [
+        SignatureClaim(scheme, key, message, scheme.sign(secret, message))
+        for secret, key, message in zip(secrets, keys, messages, strict=True)
+    ]
+    first = claims[0]
+
+    def verify_one() -> None:
+        assert scheme.verify(first.key, first.message, first.signature)
+
+    def verify_all() -> None:
+        assert all(verify_signatures(claims, device))
+
+    parameters: dict[str, Parameter] = {"signature": "spendAuthSig"}
+    yield Case({"what": "sign", **parameters}, lambda: scheme.sign(7, messages[0]), unit="ms")
+    yield Case({"what": "verify 1", **parameters}, verify_one, unit="ms")
+    yield Case({"what": f"verify {_VERIFIED}", **parameters}, verify_all, unit="ms")
 
 
 # --- notes that no chain has
