@@ -43,10 +43,10 @@ _OUTSIDE = bytes([0x80]) + bytes(46) + b"\4"
 @pytest.mark.parametrize(
     ("data", "offset", "message"),
     [
-        (b"", _COUNT_AT, "is not an aggregate: 0 is no power of two"),
-        (changed(_COUNT_AT, b"\3"), _COUNT_AT, "is not an aggregate: 3 is no power of two"),
-        (changed(_COUNT_AT, b"\1"), _COUNT_AT, "is not an aggregate: 1 is no power of two"),
-        (changed(_COUNT_AT, b"\0\0\1"), _COUNT_AT, "65536 is no power of two from 2 to 8192"),
+        (b"", _COUNT_AT, "is not an aggregate: 0 is not a power of two"),
+        (changed(_COUNT_AT, b"\3"), _COUNT_AT, "is not an aggregate: 3 is not a power of two"),
+        (changed(_COUNT_AT, b"\1"), _COUNT_AT, "is not an aggregate: 1 is not a power of two"),
+        (changed(_COUNT_AT, b"\0\0\1"), _COUNT_AT, "65536 is not a power of two from 2 to 8192"),
         (aggregate()[:-1], len(aggregate()) - 1, "the aggregate is cut off"),
         (aggregate() + b"\0", len(aggregate()), "has 1 bytes after the aggregate"),
         (changed(0, _Q), 0, "Gt: coefficient 0 is not below q"),

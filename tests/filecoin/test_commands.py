@@ -97,11 +97,11 @@ def vanilla_document() -> str:
 REFUSED: dict[str, tuple[Callable[[], list[Any]], int, str]] = {
     "another kind": (
         lambda: ["prove-winning-post", written("a", post_document()), "-o", "out"], 4,
-        "a: is about window-2KiB; use quod filecoin prove-window-post",
+        "a: is a statement of window-2KiB; use quod filecoin prove-window-post",
     ),
     "a commit as an update": (
         lambda: ["prove-update", written("a", commit_to_json(commit_output())), "-o", "out"], 4,
-        "is about porep-2KiB; use quod filecoin prove",
+        "is a statement of porep-2KiB; use quod filecoin prove",
     ),
     "a statement": (
         lambda: ["prove", written("a", seal_document()), "-o", "out"], 3,

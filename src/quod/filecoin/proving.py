@@ -169,7 +169,7 @@ def _proof_bytes(statement: Statement, partition: int, proof: Proof, public: lis
     """Return the bytes of a partition's proof with the public inputs of a statement."""
     if public != statement.public_inputs(partition):
         raise VerificationError(
-            f"the vanilla proof of partition {partition} is not one of the statement"
+            f"the vanilla proof of partition {partition} does not belong to the statement"
         )
     return proof_to_bytes(proof)
 

@@ -142,7 +142,7 @@ class PoStStatement(Statement):
         for index in range(1, len(numbers)):
             if numbers[index - 1] >= numbers[index]:
                 raise InputError(
-                    f"must be above {numbers[index - 1]}, the number of the sector before",
+                    f"must be above {numbers[index - 1]}, the previous sector's number",
                     section=f"sectors[{index}].sector_id",
                 )
 

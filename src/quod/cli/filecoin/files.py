@@ -145,8 +145,8 @@ def _check_parameters(sets: list[ParameterSet], folder: Path) -> None:
                 key = bytes(map_file(path)[: verifying_key_bytes(parameters.public)])
                 if keys.setdefault(parameters, key) != key:
                     raise MismatchError(
-                        "is the verifying key of other parameters than those of this folder; make "
-                        "both again", path=str(path),
+                        "does not belong to the proving key in this folder; make both files again",
+                        path=str(path),
                     )  # fmt: skip
         except InputError as error:
             errors.append(error)

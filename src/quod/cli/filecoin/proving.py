@@ -172,7 +172,8 @@ def _check_kind(path: Path, file: StatementFile, kind: str) -> None:
     actual = file.statement.parameters.kind.value
     if actual != kind:
         raise MismatchError(
-            f"is about {file.statement.parameters.name}; use quod filecoin {COMMANDS[actual]}",
+            f"is a statement of {file.statement.parameters.name}; use quod filecoin "
+            f"{COMMANDS[actual]}",
             path=str(path),
         )
     if file.output is None and not file.vanilla_proofs:

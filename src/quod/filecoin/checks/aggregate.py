@@ -40,7 +40,7 @@ def check_aggregate(data: bytes, name: str | None = None) -> int:
     log2 = count.bit_length() - 1
     if not 1 <= log2 <= _MAX_LOG2 or count != 1 << log2:
         raise InputError(
-            f"is not an aggregate: {count} is no power of two from 2 to {1 << _MAX_LOG2}",
+            f"is not an aggregate: {count} is not a power of two from 2 to {1 << _MAX_LOG2}",
             path=name, offset=_COUNT_OFFSET,
         )  # fmt: skip
     offset = 0

@@ -126,7 +126,7 @@ class ParameterSet:
         if self.sector.size > largest and not self.uses_device_key(target):
             raise InputError(
                 f"proofs of the kind {self.kind.value} for sectors of {self.sector.name} need a "
-                f"CUDA device; {target.name} proves those up to {SECTORS[largest].name}"
+                f"CUDA device; {target.name} proves sectors of up to {SECTORS[largest].name}"
             )
         return target
 
