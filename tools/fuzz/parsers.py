@@ -79,11 +79,14 @@ from quod.layered.file import circuit_writer, parse_circuit
 from quod.lookup import Range, Statement, prove_committed, verify_committed
 from quod.web.signals import parse_example, parse_symbols
 from quod.web.witness_wasm import parse_calculator
+from quod.zcash.files.descriptions import read_descriptions
+from quod.zcash.files.transaction import read_transaction
 from tests.formats import expander
 from tests.formats.gguf_files import DATA, PAIRS, TENSORS, gguf_file
 from tests.formats.tiny import replaced
 from tests.groth16.bellman_key import parameters
 from tests.groth16.circuits import recurrence
+from tests.zcash.files.test_bundles import MASP_DOCUMENT, SAPLING_DOCUMENT, SIGNED
 from tools.fuzz.mutations import Mutation, of_bytes, of_container, of_json, of_text
 from tools.fuzz.openings import SCHEMES, opening
 
@@ -464,7 +467,21 @@ def _zcash_parsers() -> dict[str, Parser]:
     def verify_signature(data: bytes) -> None:
         scheme.verify(data[:32], b"message", data[32:])
 
+    document = Path(_folder.name) / "document.json"
+
+    def of_file(read: Callable[[Path], object]) -> Callable[[bytes], object]:
+        def read_document(data: bytes) -> object:
+            document.write_bytes(data)
+            return read(document)
+
+        return read_document
+
+    transactions = [SAPLING_DOCUMENT, MASP_DOCUMENT]
     return {
+        "zcash-transaction": Parser(
+            of_file(read_transaction), [json.dumps(each).encode() for each in transactions], of_json
+        ),
+        "zcash-bundle": Parser(of_file(read_descriptions), [json.dumps(SIGNED).encode()], of_json),
         "zcash-tree": Parser(
             lambda data: zcash.CommitmentTree.from_bytes(data, depth=4), [tree.to_bytes()], of_bytes
         ),
