@@ -211,7 +211,7 @@ def _digest(document: Mapping[str, Any], key: str, position: Position) -> bytes:
 
 
 def _built(position: Position, make: Callable[[], T]) -> T:
-    """Return what a function makes; its InputError then names the file and the field."""
+    """Return the result of a function; its InputError then names the file and the field."""
     try:
         return make()
     except InputError as error:

@@ -99,7 +99,7 @@ def _element(tree: Tree, leaf: int) -> int:
 def uniform_update(
     shape: SectorShape, *, random_seed: int = 0, device: AnyDevice | None = None
 ) -> UpdatedSector:
-    """Return an update of a sector whose nodes are all equal to data whose nodes are all equal.
+    """Return an update of a sector of equal nodes with new data of equal nodes.
 
     The new replica then has a single node for each value of the high bits of an index, so its trees
     need few hashes, and the sector can have any size. It does not exist: use the proofs only to
