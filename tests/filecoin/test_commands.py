@@ -425,4 +425,4 @@ def test_a_verifying_key_of_other_parameters(
     shutil.copy(window_folder / WINDOW.file_name("params"), tmp_path)
     SimulatedKey(WINDOW.public, test=True).write(tmp_path / WINDOW.file_name("vk"))
     assert run("params", "--params", ".") == 4
-    assert "is the verifying key of other parameters" in capsys.readouterr().err
+    assert "does not belong to the proving key in this folder" in capsys.readouterr().err
