@@ -98,6 +98,16 @@ def shared_fixtures() -> Path:
     return folder
 
 
+@pytest.fixture(scope="session")
+def spend_parameters() -> Path:
+    """Return the ceremony's sapling-spend.params, which is too large for the fixtures."""
+    folder = os.environ.get("QUOD_TEST_ZCASH_PARAMS") or Path.home() / ".zcash-params"
+    path = Path(folder) / "sapling-spend.params"
+    if not path.is_file():
+        pytest.skip("needs sapling-spend.params in ~/.zcash-params or QUOD_TEST_ZCASH_PARAMS")
+    return path
+
+
 def pytest_make_parametrize_id(val: object) -> str | None:
     """Name long texts and bytes by their length and digest.
 

@@ -19,7 +19,8 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
     program("snarkjs")  # Node is there where its programs are.
     folder = tmp_path_factory.mktemp("runtime")
     (folder / "package.json").write_text('{"type": "module"}')
-    for name, content in runtime_files().items():
+    (folder / "zcash").mkdir()
+    for name, content in runtime_files(action=True).items():
         (folder / name).write_bytes(content)
 
     def run(body: str, **inputs: Any) -> Any:
@@ -29,6 +30,9 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
             import * as witness from "./witness.js";
             import * as witnessFile from "./witness_file.js";
             import * as errors from "./errors.js";
+            import * as action from "./zcash/action.js";
+            import * as blake2 from "./zcash/blake2.js";
+            import * as jubjub from "./zcash/jubjub.js";
             import fs from "node:fs";
             const given = JSON.parse(fs.readFileSync(0, "utf8"));
             const tried = async (f) => {{

@@ -17,25 +17,28 @@ from quod.curve.weierstrass.affine import affine_group
 from quod.device.cpu.device import CpuDevice
 from quod.device.export.device import ExportDevice
 from quod.device.memory.buffer import Buffer
+from quod.device.runtime.timeline import or_null
 from quod.formats import Witness, Zkey
 from quod.groth16 import ProvingKey
 from quod.groth16.gpu.graph import GraphStage, ProofGraph
 from quod.msm import msm
 from quod.web import site
+from quod.web.action import action_key
 from quod.web.site import Site
+from quod.zcash.proofs.infos import ProofInfo
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"
 
 
-def sums_of(zkey: Zkey, witness: Path) -> dict[str, object]:
+def sums_of(zkey: Zkey, witness: Witness) -> dict[str, object]:
     """The five sums of a proof, as plain points."""
     key = ProvingKey(zkey)
     g1, g2 = key.groups
     law1, law2 = affine_group(g1), affine_group(g2)
     with patch("quod.groth16.prover.blinding", lambda *_: (0, 0)):
-        proof, _ = key.prove(Witness.open(witness))
+        proof, _ = key.prove(witness)
     key.close()
-    values = Witness.open(witness).values
+    values = witness.values
     device = CpuDevice()
     private = np.ascontiguousarray(values[zkey.public + 1 :])
     c = msm(device, g1, zkey.c, private)
@@ -74,10 +77,19 @@ def table_graph(zkey: Zkey, sums: dict[str, object], device: ExportDevice) -> Pr
 
 def export_table_site(folder: Path, *, symbols: bool = True, calculator: bool = True) -> Site:
     """The site of the example, for the example's witness; without a calculator it takes that."""
-    sums = sums_of(Zkey.open(EXAMPLE / "circuit.zkey"), EXAMPLE / "witness.wtns")
+    sums = sums_of(Zkey.open(EXAMPLE / "circuit.zkey"), Witness.open(EXAMPLE / "witness.wtns"))
     with patch.object(site, "record_proof", lambda zkey, device: table_graph(zkey, sums, device)):
         return site.export_site(
             EXAMPLE / "circuit.zkey", EXAMPLE / "circuit.wasm" if calculator else None, folder,
             name="Membership", example=EXAMPLE / "input.json" if calculator else None,
             symbols=EXAMPLE / "circuit.sym" if symbols else None,
         )  # fmt: skip
+
+
+def export_action_table_site(folder: Path, parameters: Path, info: ProofInfo) -> Site:
+    """The site of a Spend, an Output or a Convert with a test key, for one document."""
+    kind = info.kind
+    key = action_key(kind, parameters, or_null(None), allow_insecure=True)
+    sums = sums_of(key, kind.circuit().witness(info.inputs, check=False))
+    with patch.object(site, "record_proof", lambda zkey, device: table_graph(zkey, sums, device)):
+        return site.export_site(parameters, None, folder, action=kind, allow_insecure=True)

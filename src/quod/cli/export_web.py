@@ -8,23 +8,46 @@ from typing import TYPE_CHECKING, Annotated
 
 from quod.cli.display.terminal import note, show, show_timings, warn
 from quod.cli.parameters import Argument, InsecureTestKey, Option, Quiet, Timings, WrongUsage
+from quod.wording import alternatives
 
 if TYPE_CHECKING:
     from quod.r1cs import Circuit
+    from quod.zcash.proofs.kinds import ProofKind
 
 
 def export_web(
+    out: Annotated[Path, Option("--out", "-o", metavar="FOLDER", help="Folder for the site.")],
     zkey: Annotated[
-        Path,
+        Path | None,
         Argument(
-            "ZKEY",
+            "[ZKEY]",
             "Proving key; or with --key a circuit in Python: FILE.py:FUNCTION.",
             check_readable=False,
         ),
-    ],
-    out: Annotated[Path, Option("--out", "-o", metavar="FOLDER", help="Folder for the site.")],
+    ] = None,
+    zcash: Annotated[
+        str | None,
+        Option(
+            "--zcash",
+            metavar="KIND",
+            help="Prove Sapling's spend or output, with its parameters as --key.",
+        ),
+    ] = None,
+    masp: Annotated[
+        str | None,
+        Option(
+            "--masp",
+            metavar="KIND",
+            help="Prove MASP's spend, output or convert, with its parameters as --key.",
+        ),
+    ] = None,
     key: Annotated[
-        Path | None, Option("--key", metavar="ZKEY", help="Proving key of a circuit in Python.")
+        Path | None,
+        Option(
+            "--key",
+            metavar="FILE",
+            help="Proving key of a circuit in Python; parameters of --zcash or --masp.",
+        ),
     ] = None,
     wasm: Annotated[
         Path | None,
@@ -80,17 +103,30 @@ def export_web(
     The site needs only a file server, and inputs never leave the page. The file of a circuit in
     Python is executed.
     """
+    action = _action(zcash, masp)
+    if action is not None:
+        if key is None:
+            raise WrongUsage(f"name the file {action.file_name} with --key")
+        if zkey or wasm or sym or example or bellman:
+            raise WrongUsage(
+                "--zcash and --masp take --key alone; leave out ZKEY, --wasm, --sym, --input and "
+                "--bellman"
+            )
+    elif zkey is None:
+        raise WrongUsage("name a proving key (ZKEY), or use --zcash or --masp")
     if key is not None and not (wasm is None and sym is None):
         raise WrongUsage("--wasm and --sym are for circuits of circom; leave them out with --key")
     if key is None and wasm is None and example is not None:
         raise WrongUsage("--input requires --wasm or --key")
-    if key is None and ".py:" in zkey.name:
+    if key is None and zkey is not None and ".py:" in zkey.name:
         raise WrongUsage(f"{zkey} is a circuit in Python; name its proving key with --key")
     from quod.cli.display.progress import followed_timeline
     from quod.codegen.wgsl.machine import DEFAULT_LIMBS
     from quod.field.strategies.limb_choice import LimbChoice
     from quod.web.site import export_site
 
+    parameters = key or zkey
+    assert parameters is not None
     if memory < 1:
         raise WrongUsage("--memory must be at least 1 MiB")
     try:
@@ -100,12 +136,12 @@ def export_web(
     begin = perf_counter()
     with followed_timeline(quiet=quiet) as timeline:
         circuit = None
-        if key is not None:
+        if key is not None and zkey is not None:
             with timeline.stage("trace circuit"):
                 circuit = _circuit(zkey, key, bellman)
         site = export_site(
-            zkey if key is None else key, wasm, out, circuit=circuit,
-            bellman=bellman, name=name, symbols=sym, example=example, limbs=limbs or DEFAULT_LIMBS,
+            parameters, wasm, out, circuit=circuit, action=action, bellman=bellman,
+            name=name, symbols=sym, example=example, limbs=limbs or DEFAULT_LIMBS,
             memory_budget=memory << 20, timeline=timeline, allow_insecure=insecure_test_key,
         )  # fmt: skip
     if timings:
@@ -121,6 +157,23 @@ def export_web(
     )
     if serve:
         _serve(out, port)
+
+
+def _action(zcash: str | None, masp: str | None) -> ProofKind | None:
+    """Return the kind of proof that --zcash or --masp names, if any."""
+    if zcash is None and masp is None:
+        return None
+    if zcash is not None and masp is not None:
+        raise WrongUsage("--zcash and --masp exclude each other")
+    from quod.zcash.proofs.kinds import KINDS
+
+    protocol, statement = ("sapling", zcash) if zcash is not None else ("masp", masp)
+    kinds = [kind for name, kind in KINDS.items() if name.startswith(f"{protocol}-")]
+    for kind in kinds:
+        if kind.name == f"{protocol}-{statement}":
+            return kind
+    names = [kind.name.partition("-")[2] for kind in kinds]
+    raise WrongUsage(f"unknown kind {statement!r}; use {alternatives(names)}")
 
 
 def _circuit(source: Path, key: Path, bellman: Path | None) -> Circuit:

@@ -12,7 +12,15 @@ MODULES = (
 )  # fmt: skip
 """The modules of the library, which programs import; ``quod.d.ts`` has the types."""
 
-PAGE = ("index.html", "style.css", "icon.svg", "page.js", "worker.js", "offline.js")
+ACTION = tuple(
+    f"zcash/{name}.js"
+    for name in ("action", "documents", "fields", "description", "jubjub", "blake2", "form")
+)
+"""The modules that only sites of Zcash's Spends, Outputs and Converts have."""
+
+PAGE = (
+    "index.html", "style.css", "icon.svg", "page.js", "elements.js", "worker.js", "offline.js"
+)  # fmt: skip
 """The files of the page, which uses the library."""
 
 _TOKEN = re.compile(
@@ -98,12 +106,13 @@ def _is_word(character: str) -> bool:
     return character.isalnum() or character in "_$"
 
 
-def runtime_files(*, page: bool = True) -> dict[str, bytes]:
+def runtime_files(*, page: bool = True, action: bool = False) -> dict[str, bytes]:
     """Return the contents of the runtime's files by name.
 
     page: include the files of the page.
+    action: include the modules for Spends, Outputs and Converts.
     """
-    names = (*MODULES, *PAGE) if page else MODULES
+    names = (*MODULES, *(ACTION if action else ()), *(PAGE if page else ()))
     contents = {}
     for name in names:
         text = source(name)

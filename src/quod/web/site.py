@@ -29,11 +29,13 @@ from quod.groth16.gpu.graph import ProofGraph, record_proof
 from quod.groth16.soundness import weakness_of
 from quod.groth16.verifier import VerifyingKey
 from quod.r1cs import Circuit
+from quod.web.action import action_key, action_name, action_to_json
 from quod.web.circuit_key import check_circuit
 from quod.web.graph import GraphFiles, Stage, graph_files, listed
 from quod.web.runtime_text import runtime_files
 from quod.web.signals import merged, read_example, read_symbols, signals_of
 from quod.web.witness_wasm import parse_calculator, read_calculator
+from quod.zcash.proofs.kinds import ProofKind
 
 SCHEMA = "quod-site-1"
 
@@ -66,6 +68,7 @@ def export_site(
     folder: str | PathLike[str],
     *,
     circuit: Circuit | None = None,
+    action: ProofKind | None = None,
     bellman: str | PathLike[str] | None = None,
     name: str | None = None,
     symbols: str | PathLike[str] | None = None,
@@ -81,8 +84,11 @@ def export_site(
         file (.wtns) instead of an input, `symbols` names only the public signals, and `example`
         must be None.
     circuit: the circuit in Python, in place of `wasm` and `symbols`.
+    action: the kind of proof of Zcash whose parameters `zkey` is, in place of a circuit. The page
+        takes the private information of a Spend, an Output or a Convert.
     bellman: a constraint system; `zkey` is then the file of bellman parameters for it.
-    name: the circuit's name on the page; default: the `circuit_name` of the key's path.
+    name: the circuit's name on the page; default: the action, or the `circuit_name` of the key's
+        path.
     symbols: circom's .sym file, with the names of the signals.
     example: an input that the page offers to everyone who opens it. Without `symbols` it also
         gives the names of the input signals.
@@ -98,12 +104,16 @@ def export_site(
     """
     timeline = or_null(timeline)
     _check_text(name, "the name of the circuit")
+    if action is not None:
+        circuit = action.circuit()
     if wasm is None and circuit is None and example is not None:
         raise InputError("an example input needs a witness calculator (wasm)", path=example)
     target = Path(folder)
     _check_folder(target)
     with timeline.stage("read key"):
-        if bellman is None:
+        if action is not None:
+            key = action_key(action, zkey, timeline, allow_insecure=allow_insecure)
+        elif bellman is None:
             key = Zkey.open(Path(zkey))
             key.check_points()
         else:
@@ -111,7 +121,7 @@ def export_site(
         weakness = weakness_of(key)
         if weakness is not None and not allow_insecure:
             raise weakness.error(key.path)
-        if circuit is not None:
+        if circuit is not None and action is None:
             check_circuit(key, circuit)
         calculator = None if wasm is None else read_calculator(wasm)
         if calculator is not None:
@@ -139,13 +149,14 @@ def export_site(
     site = {
         "schema": SCHEMA,
         "quod": __version__,
-        "name": name or circuit_name(Path(zkey)),
+        "name": name or (action_name(action) if action else circuit_name(Path(zkey))),
         "curve": key.curve,
         "variables": key.variables,
         "public": key.public,
         "constraints": key.constraints,
         "points": _points(key),
         "insecure": weakness is not None,
+        "action": action_to_json(action) if action else None,
         "signals": [signal.to_json() for signal in merged(input_symbols, signals)]
         if calculator
         else [],
@@ -161,7 +172,7 @@ def export_site(
     }
     # A file name may have bytes that are not UTF-8.
     text = json.dumps(site, ensure_ascii=False, separators=(",", ":")).encode(errors="replace")
-    runtime = runtime_files()
+    runtime = runtime_files(action=action is not None)
     # Browser caches must not mix files of a new version of the site with files of an old version.
     version = hashlib.sha256(text + b"".join(runtime.values())).hexdigest()[:16]
     runtime["offline.js"] = runtime["offline.js"].replace(b"VERSION", version.encode())
@@ -242,8 +253,11 @@ def _check_folder(folder: Path) -> None:
 
 def _write(folder: Path, contents: Mapping[str, Content]) -> None:
     is_new = not folder.exists()
+    # The folder comes after its subfolders.
+    folders = sorted({(folder / name).parent for name in contents}, reverse=True)
     try:
-        folder.mkdir(parents=True, exist_ok=True)
+        for path in folders:
+            path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise OutputError(
             f"{fspath(folder)}: could not be created ({error.strerror}); {advice_on(error)}"
@@ -257,9 +271,10 @@ def _write(folder: Path, contents: Mapping[str, Content]) -> None:
     except BaseException:
         if is_new:
             with contextlib.suppress(OSError):  # another process may have written files
-                folder.rmdir()
+                for path in folders:
+                    path.rmdir()
         raise
-    for data_file in folder.glob("data-*.bin"):
-        if data_file.name not in contents:
+    for old_file in [*folder.glob("data-*.bin"), *folder.glob("zcash/*.js")]:
+        if old_file.relative_to(folder).as_posix() not in contents:
             with contextlib.suppress(OSError):
-                data_file.unlink()
+                old_file.unlink()

@@ -122,18 +122,18 @@ def test_wrong_spends(tmp_path: Path, change: dict[str, Any], section: str, mess
     check_refused(tmp_path, files.read_spend_info, document | change, section, message)
 
 
-@pytest.mark.parametrize(
-    ("change", "section", "message"),
-    [
-        ({"address": "00"}, "note.address", "43 bytes"),
-        ({"value": -1}, "note.value", "the value"),
-        ({"value": 1 << 64}, "note.value", "the value"),
-        ({"rcm": little(ORDER)}, "note.rcm", "must be a scalar"),
-        ({"rseed": "07" * 32}, "note", "either rseed or rcm"),
-        ({"asset": "00" * 31}, "note.asset", "must be 32 bytes"),
-        ({"esk": little(1)}, "note", "unknown field"),
-    ],
-)
+WRONG_NOTES: list[tuple[dict[str, Any], str, str]] = [
+    ({"address": "00"}, "note.address", "43 bytes"),
+    ({"value": -1}, "note.value", "the value"),
+    ({"value": 1 << 64}, "note.value", "the value"),
+    ({"rcm": little(ORDER)}, "note.rcm", "must be a scalar"),
+    ({"rseed": "07" * 32}, "note", "either rseed or rcm"),
+    ({"asset": "00" * 31}, "note.asset", "must be 32 bytes"),
+    ({"esk": little(1)}, "note", "unknown field"),
+]
+
+
+@pytest.mark.parametrize(("change", "section", "message"), WRONG_NOTES)
 def test_wrong_notes_of_spends(
     tmp_path: Path, change: dict[str, Any], section: str, message: str
 ) -> None:
@@ -142,18 +142,18 @@ def test_wrong_notes_of_spends(
     check_refused(tmp_path, files.read_spend_info, document, section, message)
 
 
-@pytest.mark.parametrize(
-    ("change", "section", "message"),
-    [
-        ({"weights": []}, "weights", "must be an object"),
-        ({"weights": {}}, "weights", "small order"),
-        ({"weights": {"00": 1}}, "weights", "must be 32 bytes"),
-        ({"weights": {asset_identifier(b"a").hex(): 1 << 64}}, "weights", "the weight of an asset"),
-        ({"weights": {asset_identifier(b"a").hex(): "1"}}, "weights", "the weight of an asset"),
-        ({"value": True}, "value", "the value must be a whole number"),
-        ({"value": 1, "anchor": little(1)}, "anchor", "not the root"),
-    ],
-)
+WRONG_CONVERTS: list[tuple[dict[str, Any], str, str]] = [
+    ({"weights": []}, "weights", "must be an object"),
+    ({"weights": {}}, "weights", "small order"),
+    ({"weights": {"00": 1}}, "weights", "must be 32 bytes"),
+    ({"weights": {asset_identifier(b"a").hex(): 1 << 64}}, "weights", "the weight of an asset"),
+    ({"weights": {asset_identifier(b"a").hex(): "1"}}, "weights", "the weight of an asset"),
+    ({"value": True}, "value", "the value must be a whole number"),
+    ({"value": 1, "anchor": little(1)}, "anchor", "not the root"),
+]
+
+
+@pytest.mark.parametrize(("change", "section", "message"), WRONG_CONVERTS)
 def test_wrong_converts(tmp_path: Path, change: dict[str, Any], section: str, message: str) -> None:
     document, _ = json_of("masp-convert")
     check_refused(tmp_path, files.read_convert_info, document | change, section, message)

@@ -1,23 +1,11 @@
 /** The user interface of a site: a form of the circuit's signals, progress, the proof, and verification. */
 import { mib } from "./device.js";
+import { $, make } from "./elements.js";
 import { InputError, errorFromData, messageOf } from "./errors.js";
 import { checkLength, LIMITS, reader } from "./files.js";
 import { readSite, takesWitness } from "./site.js";
 import { parseInput } from "./witness.js";
 
-/** @param {string} id @returns {any} */
-const $ = (id) => document.getElementById(id);
-/**
- * Creates an element.
- * @param {string} tag
- * @param {object} [properties]
- * @param {(Node | string)[]} children
- */
-const make = (tag, properties, ...children) => {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children);
-  return element;
-};
 const formatSeconds = (/** @type {number} */ s) => (s < 1 ? `${Math.round(1000 * s)} ms` : `${s.toFixed(s < 10 ? 2 : 1)} s`);
 
 // --- the worker
@@ -144,6 +132,7 @@ const formatValues = (list) => list.join(list.some((value) => String(value).leng
  */
 function fillForm(text) {
   $("json").value = text;
+  if (site.action) return;
   let isComplete = signals.length > 0;
   const input = parseInput(text);
   for (const { name } of signals) {
@@ -217,19 +206,21 @@ async function prove() {
 }
 
 /**
- * Shows a proof, its public signals and its timings.
+ * Shows a proof, its public signals and its timings; on a site of an action, its description and secrets.
  * @param {any} result
  * @param {number} totalSeconds The time with loading.
  */
-function showResult({ proof, publicSignals, timings }, totalSeconds) {
+function showResult(result, totalSeconds) {
+  const { proof, publicSignals, timings } = result;
   $("proof").textContent = JSON.stringify(proof, null, 1);
   $("public").textContent = JSON.stringify(publicSignals, null, 1);
   $("v-proof").value = $("proof").textContent;
   $("v-public").value = $("public").textContent;
   const proofSeconds = timings.reduce((/** @type {number} */ sum, /** @type {any} */ row) => sum + row.seconds, 0);
+  if (result.description) actionForm.showDescription(result);
   $("summary").textContent = `Made and verified on this device in ${formatSeconds(proofSeconds)}` +
     (totalSeconds > 1.5 * proofSeconds ? `; with loading ${formatSeconds(totalSeconds)}.` : ".");
-  $("signals").replaceChildren(...publicSignals.flatMap((/** @type {string} */ value, /** @type {number} */ i) =>
+  $("signals")?.replaceChildren(...publicSignals.flatMap((/** @type {string} */ value, /** @type {number} */ i) =>
     [make("dt", {}, site.publics[i] ?? `public signal ${i + 1}`), make("dd", {}, value)]).slice(0, 40));
   $("times").replaceChildren(...timings.map((/** @type {any} */ row) =>
     make("tr", {}, make("td", {}, row.stage), make("td", {}, formatSeconds(row.seconds)))));
@@ -265,9 +256,12 @@ async function verifyProof() {
   verdict.className = "";
   verdict.textContent = "Verifying …";
   try {
-    const valid = await request("verify", { proof: $("v-proof").value, publicSignals: $("v-public").value });
+    const valid = await request("verify", {
+      proof: $("v-proof").value, publicSignals: $("v-public").value, description: $("v-description")?.value,
+    });
+    const what = site.action ? "this description" : "these public signals";
     verdict.className = valid ? "good" : "bad";
-    verdict.textContent = valid ? "The proof is valid for these public signals." : "The proof is not valid for these public signals. Do not accept it.";
+    verdict.textContent = valid ? `The proof is valid for ${what}.` : `The proof is not valid for ${what}. Do not accept it.`;
   } catch (error) {
     verdict.className = "bad";
     showError("verdict", error);
@@ -278,6 +272,8 @@ async function verifyProof() {
 
 /** @type {any} */
 let site;
+/** The module of the parts of the page for an action; undefined on other sites. @type {any} */
+let actionForm;
 
 async function start() {
   site = await readSite(reader(new URL(".", import.meta.url)));
@@ -285,6 +281,10 @@ async function start() {
   $("name").textContent = site.name;
   $("about").textContent = `Groth16 on ${site.curve}, ${site.constraints} constraints. Made with Quod ${site.quod}.` +
     (site.insecure ? " For tests only: anyone can forge proofs for its key." : "");
+  if (site.action) {
+    actionForm = await import("./zcash/form.js");
+    actionForm.showDocumentField(site.action);
+  }
   startWorker();
   $("example").hidden = !site.example;
   $("example").onclick = () => fillForm(JSON.stringify(site.example, null, 1));
@@ -311,7 +311,7 @@ async function start() {
   const [inputs, device] = await Promise.allSettled([request("inputs"), request("device")]);
   if (inputs.status === "fulfilled") {
     signals = inputs.value;
-    (takesWitness(site) ? showWitnessField : showSignalFields)();
+    if (!site.action) (takesWitness(site) ? showWitnessField : showSignalFields)();
   } else showError("problem", inputs.reason);
   const deviceMemory = /** @type {any} */ (navigator).deviceMemory;
   const memory = deviceMemory ? `, on a device with about ${deviceMemory} GB` : "";

@@ -53,16 +53,40 @@ export interface LoadOptions {
 /** Loads the key, the kernels and the witness calculator (if any) of an exported site. Rejects with a `QuodError`. */
 export function load(folder: string | URL, options?: LoadOptions): Promise<Prover>;
 
+/** The result of a proof. */
+export interface Proved {
+  proof: Proof;
+  publicSignals: string[];
+  timings: Timing[];
+  /** Of a Spend, an Output or a Convert: the fields of its description and the proof's 192 bytes, in hex. */
+  description?: Record<string, string>;
+  /** The scalars alpha, esk and rcv in hex, as far as the kind has them: the rest of the transaction needs them. */
+  secrets?: Record<string, string>;
+}
+
+/** The private information of a Spend, an Output or a Convert; bytes in hex, integers of 2^53 or more as bigints. */
+export type ActionDocument = Record<string, unknown>;
+
+export interface Action {
+  /** Parses the JSON of a document; integers become bigints. */
+  parse(text: string): ActionDocument;
+  /** Returns the public signals and the proof of a description, for `verify`. */
+  statementOf(description: Record<string, unknown>): { publicSignals: string[]; proof: Proof };
+}
+
 export interface Prover {
   readonly verificationKey: VerificationKey;
   /**
    * Computes a proof and verifies it before returning it. Calls run one at a time. Rejects with a `QuodError`.
-   * On a site without a witness calculator, `input` is the bytes of a witness file (.wtns).
+   * On a site without a witness calculator, `input` is the bytes of a witness file (.wtns). On a site of a Spend, an
+   * Output or a Convert, it is the document that `quod zcash` reads.
    */
   prove(
-    input: Input | Uint8Array,
+    input: Input | Uint8Array | ActionDocument,
     options?: { onProgress?: (progress: Progress) => void },
-  ): Promise<{ proof: Proof; publicSignals: string[]; timings: Timing[] }>;
+  ): Promise<Proved>;
+  /** The kind of Spend, Output or Convert that the site proves; undefined on other sites. */
+  readonly action: Action | undefined;
   verify(publicSignals: string[], proof: Proof): boolean;
   /** Frees the GPU memory; the prover cannot be used afterwards. */
   destroy(): void;

@@ -9,7 +9,7 @@ import { curveOf, g1FromJson, g1ToJson, g2FromJson, g2ToJson, integerOf, pointFr
 import { VerificationError } from "./errors.js";
 import { checkedFile, reader } from "./files.js";
 import { loadGraph } from "./graph.js";
-import { loadCalculator, loadKey, readSite, takesWitness } from "./site.js";
+import { loadAction, loadCalculator, loadKey, readSite, takesWitness } from "./site.js";
 import { verify } from "./verify.js";
 
 export * from "./errors.js";
@@ -42,11 +42,11 @@ function randomBelow(r) {
  */
 export async function load(folder, { read = reader(folder), device, onProgress, watchdog } = {}) {
   const site = await readSite(read);
-  const [calculator, key, document] = await Promise.all([
-    loadCalculator(read, site), loadKey(read, site), checkedFile(read, site.files, "graph.json"),
+  const [calculator, action, key, document] = await Promise.all([
+    loadCalculator(read, site), loadAction(site), loadKey(read, site), checkedFile(read, site.files, "graph.json"),
   ]);
   const graph = await loadGraph(folder, device, { read, onProgress, watchdog, document });
-  return new Prover(site, curveOf(site.curve), calculator, key, graph);
+  return new Prover(site, curveOf(site.curve), calculator, action, key, graph);
 }
 
 export class Prover {
@@ -54,13 +54,15 @@ export class Prover {
    * @param {any} site
    * @param {import("./curve.js").Curve} curve
    * @param {import("./witness.js").WitnessCalculator | import("./witness_file.js").WitnessFile} calculator
+   * @param {import("./zcash/action.js").Action | undefined} action
    * @param {any} verificationKey
    * @param {import("./graph.js").Graph} graph
    */
-  constructor(site, curve, calculator, verificationKey, graph) {
+  constructor(site, curve, calculator, action, verificationKey, graph) {
     this.site = site;
     this.curve = curve;
     this.calculator = calculator;
+    this.action = action;
     this.verificationKey = verificationKey;
     this.graph = graph;
     /**
@@ -76,7 +78,7 @@ export class Prover {
    * Throws InputError for an input that is malformed or does not satisfy the circuit, DeviceError if the GPU
    * fails, VerificationError if the proof does not verify.
    * @param {unknown} input Values by signal name: numbers, strings, or lists of them. On a site without a
-   *   calculator: the bytes of a witness file.
+   *   calculator: the bytes of a witness file. On a site of an action: its document.
    * @param {{ onProgress?: (progress: Progress) => void }} [options]
    */
   prove(input, { onProgress = () => {} } = {}) {
@@ -99,7 +101,8 @@ export class Prover {
       timings.push({ stage, seconds: (performance.now() - stageStart) / 1000 });
       stageStart = performance.now();
     };
-    const witness = await this.calculator.witness(input);
+    const information = this.action?.read(input);
+    const witness = await this.calculator.witness(information ? information.inputs : input);
     endStage("witness");
     onProgress({ step: "witness", done: 1, total });
     const { outputs, timings: graphTimings } = await this.graph.run({ witness }, {
@@ -118,7 +121,8 @@ export class Prover {
         takesWitness(this.site) ? "most likely the witness does not satisfy the circuit; otherwise " : ""}the GPU's driver may be faulty, or the key belongs to another circuit`);
     endStage("self-check");
     onProgress({ step: "self-check", done: total, total });
-    return { proof, publicSignals, timings };
+    const description = this.action?.describe(publicSignals, proof);
+    return { proof, publicSignals, timings, ...(information && { description, secrets: information.secrets }) };
   }
 
   /**

@@ -34,6 +34,12 @@ export async function loadCalculator(read, site) {
 }
 
 /**
+ * Returns the kind of action of Zcash that a site proves; undefined for a site that takes inputs of its circuit.
+ * @param {any} site
+ */
+export const loadAction = async (site) => site.action && new (await import("./zcash/action.js")).Action(site.action);
+
+/**
  * Reads the verifying key of a site.
  * @param {import("./files.js").Read} read
  * @param {any} site

@@ -36,6 +36,15 @@ export function hashOf(name) {
 }
 
 /**
+ * Returns the part of a message about an error of JSON that names its place, if any.
+ * @param {unknown} error
+ */
+export function placeOf(error) {
+  const place = /\bat position \d+/.exec(messageOf(error));
+  return place ? `: there is an error ${place[0]}` : "";
+}
+
+/**
  * Parses the JSON of an input. Numbers become strings, as they may exceed the precision of a double.
  * @param {string} text
  * @returns {any}
@@ -51,8 +60,7 @@ export function parseInput(text) {
     );
   } catch (error) {
     // The engine's message may quote the text.
-    const place = /\bat position \d+/.exec(messageOf(error));
-    throw new InputError(`the input is not JSON${place ? `: there is an error ${place[0]}` : ""}`);
+    throw new InputError(`the input is not JSON${placeOf(error)}`);
   }
   checkKeys(text, "the input");
   return input;

@@ -6,7 +6,7 @@ import { findAdapter, isSoftware, nameOf } from "./device.js";
 import { DeviceError, dataOfError } from "./errors.js";
 import { LIMITS, reader } from "./files.js";
 import { load } from "./quod.js";
-import { loadCalculator, loadKey, readSite } from "./site.js";
+import { loadAction, loadCalculator, loadKey, readSite } from "./site.js";
 import { parseStrict, verify } from "./verify.js";
 import { parseInput } from "./witness.js";
 
@@ -44,7 +44,8 @@ const tasks = {
     await getProver().catch(() => {});
   },
   async prove({ text, witness }, onProgress) {
-    const input = witness ?? parseInput(text);
+    const action = await loadAction(await readSite(read));
+    const input = witness ?? (action ? action.parse(text) : parseInput(text));
     reportLoading = onProgress;
     const loadedProver = await getProver();
     try {
@@ -58,13 +59,15 @@ const tasks = {
       throw error;
     }
   },
-  async verify({ publicSignals, proof }) {
+  /** Verifies a proof and its public signals; on a site of an action, a description. */
+  async verify({ publicSignals, proof, description }) {
     const site = await readSite(read);
-    const [parsedSignals, parsedProof] = [
-      parseStrict(publicSignals, "the list of public signals", LIMITS.publicSignals),
-      parseStrict(proof, "the proof", LIMITS.proof),
-    ];
-    return verify(await loadKey(read, site), parsedSignals, parsedProof, { allowInsecure: site.insecure === true });
+    const action = await loadAction(site);
+    const statement = action ? action.statementOf(parseStrict(description, "the description", LIMITS.proof)) : {
+      publicSignals: parseStrict(publicSignals, "the list of public signals", LIMITS.publicSignals),
+      proof: parseStrict(proof, "the proof", LIMITS.proof),
+    };
+    return verify(await loadKey(read, site), statement.publicSignals, statement.proof, { allowInsecure: site.insecure === true });
   },
 };
 

@@ -43,6 +43,31 @@ def origin_of(kind: ProofKind, path: Path) -> Origin:
     return _origin_and_digest(kind, file_path(path))[0]
 
 
+def is_test_key(kind: ProofKind, path: Path, *, allow_insecure: bool = False) -> bool:
+    """Return whether a file is a test key; False for the ceremony's.
+
+    Raises InputError for a file that is neither, MismatchError for the file of another ceremony,
+    and InsecureKeyError for a test key unless `allow_insecure`.
+    """
+    instance("the kind", kind, ProofKind, "take one of quod.zcash.proofs.kinds")
+    name = file_path(path)
+    origin, digest = _origin_and_digest(kind, name)
+    if origin is Origin.OTHER:
+        raise InputError(
+            f"is not {kind.file_name}: BLAKE2b-512 is {digest[:16]}..., and the ceremony published "
+            f"{kind.file_digest[:16]}... for a file of {kind.file_bytes} bytes; get the file again "
+            "from its source",
+            path=name,
+        )
+    if origin is Origin.CEREMONY:
+        return False
+    if not allow_insecure:
+        weakness = weakness_in(BellmanVerifyingKey.open_start(name))
+        assert weakness is not None
+        raise weakness.error(name)
+    return True
+
+
 def open_proving_key(
     kind: ProofKind, path: Path, device: DeviceChoice = "cpu", timeline: Timeline | None = None, *,
     checked: bool = True, allow_insecure: bool = False,
@@ -59,11 +84,11 @@ def open_proving_key(
     allow_insecure, checked = flag("allow_insecure", allow_insecure), flag("checked", checked)
     identity = identity_of(name)
     with timeline.stage("digest of parameters"):
-        is_test_key = _is_test_key(kind, name, allow_insecure=allow_insecure)
+        is_for_tests = is_test_key(kind, name, allow_insecure=allow_insecure)
     with timeline.stage("circuit"):
         circuit = kind.circuit()
     key = ProvingKey.from_bellman(
-        name, circuit, device, timeline, checked=checked and is_test_key,
+        name, circuit, device, timeline, checked=checked and is_for_tests,
         allow_insecure=allow_insecure,
     )  # fmt: skip
     with ExitStack() as stack:
@@ -83,7 +108,7 @@ def read_verifying_key(
     """
     name, allow_insecure = file_path(path), flag("allow_insecure", allow_insecure)
     identity = identity_of(name)
-    _is_test_key(kind, name, allow_insecure=allow_insecure)
+    is_test_key(kind, name, allow_insecure=allow_insecure)
     key = read_bellman_key(name, device=device, allow_insecure=allow_insecure)
     identity.check()
     if key.public != kind.public:
@@ -104,26 +129,6 @@ def make_test_parameters(
     check_seed(seed)
     key = make_key(kind.circuit(), seed, device=device, monomial=True)
     write_bellman_parameters(path, points_of(key))
-
-
-def _is_test_key(kind: ProofKind, name: str, *, allow_insecure: bool) -> bool:
-    """Return whether a file is a test key; raise unless it is one, or the ceremony's."""
-    instance("the kind", kind, ProofKind, "take one of quod.zcash.proofs.kinds")
-    origin, digest = _origin_and_digest(kind, name)
-    if origin is Origin.OTHER:
-        raise InputError(
-            f"is not {kind.file_name}: BLAKE2b-512 is {digest[:16]}..., and the ceremony published "
-            f"{kind.file_digest[:16]}... for a file of {kind.file_bytes} bytes; get the file again "
-            "from its source",
-            path=name,
-        )
-    if origin is Origin.CEREMONY:
-        return False
-    if not allow_insecure:
-        weakness = weakness_in(BellmanVerifyingKey.open_start(name))
-        assert weakness is not None
-        raise weakness.error(name)
-    return True
 
 
 def _origin_and_digest(kind: ProofKind, name: str) -> tuple[Origin, str]:
