@@ -15,6 +15,8 @@ from quod.curve.named.jubjub import JUBJUB
 from quod.errors import InputError
 from quod.zcash.assets import asset_identifier
 from quod.zcash.files import infos as files
+from quod.zcash.files.descriptions import read_descriptions
+from quod.zcash.proofs.description import Description
 from quod.zcash.proofs.infos import ConvertInfo, OutputInfo, SpendInfo
 from quod.zcash.scalars import encode_scalar, encoded
 
@@ -179,6 +181,21 @@ def test_any_anchor_of_a_note_of_value_zero(tmp_path: Path) -> None:
     info = files.read_spend_info(path).info
     assert isinstance(info, SpendInfo)
     assert info.anchor == 7
+
+
+@pytest.mark.fixtures
+def test_a_spend_alone(shared_fixtures: Path, tmp_path: Path) -> None:
+    """Its fields include those of a Convert; those of an Output too are of two kinds."""
+    rows = json.loads((shared_fixtures / "zcash" / "mainnet_sapling_spends.json").read_text())
+    document = {**rows[0], "proof": rows[0]["zkproof"]}
+    path = tmp_path / "description.json"
+    path.write_text(json.dumps(document))
+    (description,) = read_descriptions(path).descriptions.values()
+    assert isinstance(description, Description)
+    assert description.statement.to_bytes()[2].hex() == document["nullifier"]
+    path.write_text(json.dumps(document | {"epk": document["rk"], "cmu": document["anchor"]}))
+    (error,) = read_descriptions(path).descriptions.values()
+    assert "of one kind, not of several" in str(error)
 
 
 def check_refused(folder: Path, read: Read, document: object, section: str, message: str) -> None:

@@ -98,6 +98,10 @@ def _parts(entry: Any, statement: type[Statement] | None) -> tuple[type[Statemen
         raise InputError("a description must be an object")
     kinds = LISTS.values() if statement is None else (statement,)
     matching = [kind for kind in kinds if entry.keys() >= {*kind.fields, _PROOF}]
+    # A Spend has the fields of a Convert too.
+    matching = [
+        kind for kind in matching if not any({*kind.fields} < {*other.fields} for other in matching)
+    ]
     if len(matching) > 1:
         raise InputError("a description must have the fields of one kind, not of several")
     for kind in matching:
