@@ -23,7 +23,7 @@ from quod.errors import OutputError, QuodError
 from quod.formats import write_all_atomically
 from quod.formats.output import Content
 from quod.web import GraphFiles, Stage, graph_files, runtime_files
-from quod.web.graph import listed
+from quod.web.data_files import listed
 from quod.web.serve import site_server
 
 PAGE = Path(__file__).parent / "page"

@@ -28,6 +28,7 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
             import * as curve from "./curve.js";
             import * as verify from "./verify.js";
             import * as witness from "./witness.js";
+            import * as keys from "./keys.js";
             import * as witnessFile from "./witness_file.js";
             import * as errors from "./errors.js";
             import * as action from "./zcash/action.js";

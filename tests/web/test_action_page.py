@@ -110,6 +110,78 @@ def test_from_a_note_to_a_description(
         assert {url.split("/")[2] for url in urls if "//" in url} == {site.url.split("/")[2]}
 
 
+STORED = """async () => {
+    const files = {};
+    const visit = async (folder) => {
+        for await (const [name, handle] of folder.entries()) {
+            if (handle.kind === "directory") await visit(handle);
+            else {
+                const content = await (await handle.getFile()).arrayBuffer();
+                const digest = await crypto.subtle.digest("SHA-256", content);
+                files[name] = [...new Uint8Array(digest)];
+            }
+        }
+    };
+    await visit(await navigator.storage.getDirectory());
+    return files;
+}"""
+
+DAMAGE = """async () => {
+    const root = await (await navigator.storage.getDirectory()).getDirectoryHandle("quod-keys");
+    for await (const site of root.values())
+        for await (const handle of site.values()) {
+            const stream = await handle.createWritable({ keepExistingData: true });
+            await stream.write(new Uint8Array([1, 2, 3]));
+            await stream.close();
+        }
+}"""
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """The SHA-256 of each data file."""
+    files = json.loads((folder / "graph.json").read_text())["files"]
+    return {name: row["sha256"] for name, row in files.items() if name.startswith("data-")}
+
+
+def test_the_key_stays_in_the_browser_s_storage(browser: Browser, exported: Path) -> None:
+    document = json.dumps(json_of("sapling-output")[0])
+    notices = "document.querySelector('#notice').innerText"
+    with serve(exported, HEADERS) as site, browser.page() as page:
+
+        def visit() -> list[str]:
+            """Prove on a new visit; return the data files that it fetches."""
+            site.requests.clear()
+            opened(page, site.url)
+            page.fill("#json", document)
+            assert proved(page) == ""
+            return [path.rpartition("/")[2] for path in site.requests if "data-" in path]
+
+        assert visit() == [*digests(exported)]
+        stored = page.call(STORED)
+        assert sorted(stored) == sorted(digests(exported).values())
+        assert all(bytes(digest).hex() == name for name, digest in stored.items())
+        assert visit() == []
+        page.call(DAMAGE)
+        assert visit() == [*digests(exported)]
+        assert "stored copy of data-000.bin is damaged, so it is fetched" in page.evaluate(notices)
+        page.screenshot("action-damaged-copy")
+        assert visit() == []
+
+
+def test_a_full_storage_is_no_obstacle(browser: Browser, exported: Path) -> None:
+    document = json.dumps(json_of("sapling-output")[0])
+    with serve(exported, HEADERS) as site, browser.page() as page:
+        origin = site.url.rstrip("/")
+        page.send("Storage.overrideQuotaForOrigin", origin=origin, quotaSize=1)
+        opened(page, site.url)
+        page.fill("#json", document)
+        assert proved(page) == ""
+        notice = page.evaluate("document.querySelector('#notice').innerText")
+        assert "so the key stays in memory" in notice
+        page.screenshot("action-full-storage")
+        assert page.call(STORED) == {}
+
+
 def export(folder: Path, *options: str) -> Path:
     assert entry.run(["export-web", *options, "-o", str(folder), "--quiet"]) == 0
     return folder

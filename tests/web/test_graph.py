@@ -3,18 +3,29 @@
 from __future__ import annotations
 
 import base64
+import json
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
+from unittest.mock import patch
 
 import numpy as np
+import pytest
 
+from quod.curve.array import from_points
+from quod.curve.groups import GROUPS
+from quod.curve.weierstrass.affine import affine_group
 from quod.device.export.device import ExportDevice
 from quod.device.memory.buffer import Buffer
 from quod.device.runtime.stream import RecordingStream
+from quod.errors import InputError
+from quod.groth16.gpu.graph import GraphBases
 from quod.kernel import U32, Builder, Pointer, kernel
 from quod.kernel.examples import histogram, reduce_sum, saxpy
-from quod.web import GraphFiles, Stage, graph_files, runtime_files
+from quod.web import GraphFiles, Stage, compression, graph_files, runtime_files
+from quod.web.compression import REPLAYED, compress_bases
+from quod.web.data_files import DataFiles
 from tests.support.browser import Browser
 from tests.support.site import serve
 
@@ -123,3 +134,77 @@ def test_a_recording_runs_in_the_browser(browser: Browser, tmp_path: Path) -> No
         filled_with = np.full(300, 7, np.uint32)
         filled_with[10:20] = 0xFFFFFFFF
         assert (words["filled"] == filled_with).all()
+
+
+def compressed_graph() -> tuple[GraphFiles, np.ndarray[Any, Any]]:
+    """A graph that copies points which its setup completes; and the points."""
+    group = GROUPS["bls12_381.g1"]
+    law = affine_group(group)
+    points = [None, *(law.multiply(index, group.parameters.generator) for index in range(1, 40))]
+    words = from_points(group, points)
+    device = ExportDevice(replayed=REPLAYED)
+    memory = device.upload(words)
+    target = device.allocate(words.nbytes, zero=False)
+    stage = record(device, lambda recording: recording.copy(memory, target))
+    with patch.object(compression, "MIN_SAVING", 1):
+        compress_bases(device, [GraphBases(group, words, memory)])
+    return graph_files(device, [stage], inputs={}, outputs={"points": target}), words
+
+
+def test_points_are_compressed_where_it_saves_much() -> None:
+    files, words = compressed_graph()
+    graph = json.loads(cast(bytes, files.files["graph.json"]))
+    (row,) = graph["data"]["ranges"]
+    assert row["bytes"] == words.nbytes // 2
+    assert [graph["kernels"][step["kernel"]]["name"] for step in graph["setup"]] == [
+        "curve_decompress"
+    ]
+    assert graph["stages"][0]["steps"][0]["source"]["buffer"] != row["buffer"]
+    group = GROUPS["bls12_381.g1"]
+    device = ExportDevice(replayed=REPLAYED)
+    memory = device.upload(words)
+    compress_bases(device, [GraphBases(group, words, memory)])
+    assert device.setup == []
+    # A point off the curve has no second half.
+    off_curve = words.copy()
+    off_curve[5, 1, 0] ^= 4
+    with patch.object(compression, "MIN_SAVING", 1), pytest.raises(InputError, match="not on the"):
+        compress_bases(device, [GraphBases(group, off_curve, device.upload(off_curve))])
+
+
+def test_other_forms_of_bases_are_left_alone() -> None:
+    """Memory with multiples has more than the points; other curves have no quick roots."""
+    device = ExportDevice(replayed=REPLAYED)
+    with patch.object(compression, "MIN_SAVING", 1):
+        for name in ("bls12_381.g1", "bls12_377.g1"):
+            group = GROUPS[name]
+            words = from_points(group, [group.parameters.generator] * 3)
+            content = words if "377" in name else np.concatenate([words, words])
+            compress_bases(device, [GraphBases(group, words, device.upload(content))])
+    assert device.setup == []
+
+
+def test_constants_in_the_shorter_form() -> None:
+    """Small steps are stored in fewer bytes; random words as they are."""
+    device = ExportDevice()
+    counts = np.arange(5000, dtype=np.uint32)
+    noise = np.random.default_rng(2).integers(0, 1 << 32, 5000, dtype=np.uint64).astype(np.uint32)
+    data = DataFiles(
+        device, [device.upload(counts), device.upload(noise), device.upload(counts[:9])]
+    )
+    (first, second, third) = data.ranges
+    assert (first["bytes"], first["deflated"] < 200) == (20_000, True)
+    assert [row.get("deflated") for row in (second, third)] == [None, None]
+    assert data.nbytes == first["deflated"] + 20_000 + 36
+    stored = b"".join(bytes(piece) for piece in data.pieces(0, data.nbytes))
+    planes = np.frombuffer(zlib.decompress(stored[: first["deflated"]]), np.uint8).reshape(4, -1)
+    steps = np.ascontiguousarray(planes.T).view("<u4").reshape(-1)
+    assert np.array_equal(np.cumsum(steps, dtype=np.uint32), counts)
+
+
+@pytest.mark.thorough
+def test_the_setup_runs_in_the_browser(browser: Browser, tmp_path: Path) -> None:
+    files, words = compressed_graph()
+    write(tmp_path, files)
+    for outputs in run(browser, tmp_path, {}):
+        assert outputs["points"] == words.tobytes()

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from quod.curve.array import Point, from_points
+from quod.curve.encoding.roots import square_root
 from quod.curve.group import Group
 from quod.curve.weierstrass.operations import is_on_curve, negate
 from quod.curve.weierstrass.point import PointArithmetic
@@ -97,26 +98,16 @@ def decompressed(
 def curve_ordinates(k: Builder, count: U32, points: Pointer[U64], *, group: Group) -> None:
     """Set the y of points[i] to a square root of x**3 + b; it is undefined if there is none.
 
-    q must be 3 modulo 4. Over Fq2, with u**2 = -1: Adj, Rodriguez-Henriquez, "Square root
-    computation over even extension fields", IEEE Trans. Computers 63 (2014), algorithm 9.
+    q must be 3 modulo 4.
     """
     curve, i = PointArithmetic(k, group), k.global_id()
-    f, q = curve.field, group.coordinates.value
+    f = curve.field
 
     with k.if_(i < count):
         offset = i.cast(types.u64) * group.point_words
         x = f.from_words(f.load_words_at(points, offset))
         a = f.bounded(f.square(x) * x + f.constant(group.parameters.b))
-        if group.degree == 1:
-            root = f.power(a, (q + 1) // 4)
-        else:
-            power = f.bounded(f.power(a, (q - 3) // 4))
-            candidate = f.bounded(power * a)
-            sign = f.bounded(power * candidate)
-            one = f.bounded(f.one())
-            common_root = f.bounded(f.power(one + sign, (q - 1) // 2) * candidate)
-            other_root = f.bounded(candidate * f.constant((0, 1)))
-            root = f.select(f.is_zero(sign + one), other_root, common_root)
+        root = square_root(curve, a)
         f.store_words_at(points, offset + group.coordinate_words, f.to_words(root))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from quod.curve.edwards import operations as edwards
 from quod.curve.edwards.decompression import edwards_decompress
 from quod.curve.edwards.weierstrass_model import edwards_to_model, model_of
+from quod.curve.encoding.memory_compression import curve_decompress
 from quod.curve.groups import GROUPS
 from quod.curve.named import CURVES, EDWARDS, WEIERSTRASS
 from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
@@ -44,6 +45,8 @@ register("curve.double[edwards_bls12]", edwards.edwards_double, curve=EDWARDS_BL
 register("curve.negate[edwards_bls12]", edwards.edwards_negate, curve=EDWARDS_BLS12)
 register("curve.check[edwards_bls12]", edwards.edwards_check, curve=EDWARDS_BLS12)
 register("curve.decompress[jubjub]", edwards_decompress, curve=JUBJUB)
+for _group in (GROUPS["bls12_381.g1"], GROUPS["bls12_381.g2"]):
+    register(f"curve.decompress[{_group.name}]", curve_decompress, group=_group)
 register("curve.to_model[edwards_bls12]", edwards_to_model, model=model_of(EDWARDS_BLS12))
 for _curve in CURVES:
     register(f"curve.miller_loops[{_curve}]", miller_loops, curve=_curve)

@@ -1,17 +1,16 @@
 """Export a recording as files that the browser's runtime runs; docs/web.md describes them.
 
 The recording is of an `ExportDevice`: its kernels are traced for portable WGSL, and its constants
-are in host memory. Every allocation becomes a WebGPU buffer. The constants are concatenated and
-split into data files of limited size, which the browser checks by their SHA-256.
+are in host memory. Every allocation becomes a WebGPU buffer. The constants are in data files
+(`quod.web.data_files`); launches that the device replays compute others, once after loading.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 
@@ -21,17 +20,17 @@ from quod.codegen.wgsl.module import Binding, WgslModule
 from quod.device.emulated.device import EmulatedKernel
 from quod.device.export.device import ExportDevice
 from quod.device.memory.buffer import Buffer
+from quod.device.runtime.arguments import Argument
+from quod.device.runtime.kernel_table import CompiledKernel
 from quod.device.runtime.recording import Await, Copy, Fill, Launch, Mark, Recording, Step
 from quod.device.webgpu.binding import PointerRange, plan_bindings
 from quod.errors import DeviceError
 from quod.formats.output import Content
 from quod.frozen import frozen
+from quod.web.data_files import DataFiles, listed
 from quod.web.fill import FILL, fill_words
 
 SCHEMA = "quod-graph-1"
-PART_BYTES = 16 << 20
-"""The maximum size of a data file in bytes: hosts of static sites refuse files above 25 MiB."""
-
 _ALIGNMENT = 256
 
 
@@ -109,6 +108,7 @@ class _Graph:
             {"name": stage.name, "steps": [*self._steps(stage)]}
             for stage in stages
         ]  # fmt: skip
+        setup = [*self._setup()]
         sizes = [_ALIGNMENT * self.limits.storage_buffers]
         sizes += [_padded(buffer.nbytes) for buffer in self._buffers]
         for size in sizes:
@@ -117,7 +117,7 @@ class _Graph:
                     f"the recording has a buffer of {size} bytes, and browsers allow at most "
                     f"{self.limits.buffer_bytes} bytes; use a smaller circuit or memory budget"
                 )
-        data = _Data(self.device, self._buffers)
+        data = DataFiles(self.device, self._buffers)
         kernels = json.dumps([*self._texts], ensure_ascii=False).encode()
         parts = {f"data-{number:03}.bin": part for number, part in enumerate(data.parts())}
         required_limits = {
@@ -135,6 +135,7 @@ class _Graph:
             "inputs": named_ranges[0],
             "outputs": named_ranges[1],
             "kernels": self._kernels,
+            "setup": setup,
             "stages": rows,
             "files": {
                 "kernels.json": listed(kernels),
@@ -183,7 +184,7 @@ class _Graph:
     def _step(self, step: Step) -> dict[str, Any] | None:
         match step:
             case Launch():
-                return self._launch(step) if step.groups else None
+                return self._launch(step.kernel, step.groups, step.arguments)
             case Copy(direction="copy"):
                 source, target = self._word_range("a copy", _memory(step.source)), self._range(
                     step.target
@@ -204,11 +205,28 @@ class _Graph:
             f"step {step.label!r} needs the host, and an exported graph runs without it"
         )
 
-    def _launch(self, step: Launch) -> dict[str, Any]:
-        kernel = step.kernel
+    def _setup(self) -> Iterator[dict[str, Any]]:
+        """Yield the launches of the device's setup whose results the stages use."""
+        used = {buffer.address for buffer in self._buffers}
+        for launch in self.device.setup:
+            kernel, arguments = launch.kernel, launch.arguments
+            targets = [
+                self.device.whole_allocation(argument).address
+                for index, argument in enumerate(arguments)
+                if isinstance(argument, Buffer) and index in kernel.stored
+            ]
+            row = self._launch(kernel, launch.groups, arguments) if used & {*targets} else None
+            if row is not None:
+                yield row
+
+    def _launch(
+        self, kernel: CompiledKernel, groups: int, arguments: Sequence[Argument]
+    ) -> dict[str, Any] | None:
+        if not groups:
+            return None
         if not isinstance(kernel, EmulatedKernel):
             raise DeviceError("only recordings of an export device can be exported")
-        buffers = [argument for argument in step.arguments if isinstance(argument, Buffer)]
+        buffers = [argument for argument in arguments if isinstance(argument, Buffer)]
         pointer_ranges = [
             PointerRange(range_["buffer"], range_["offset"], range_["offset"] + range_["bytes"])
             if buffer.nbytes
@@ -220,14 +238,14 @@ class _Graph:
         offsets = iter(plan.offsets)
         values = [
             next(offsets) if isinstance(argument, Buffer) else _scalar(argument)
-            for argument in step.arguments
+            for argument in arguments
         ]
         bind = [
             self._binding(slot, range_.buffer, range_.start, range_.size)
             for slot, range_ in enumerate(plan.ranges)
         ]
-        words = np.frombuffer(module.pack(step.groups, values), np.uint32)
-        return self._dispatch(kernel_index, step.groups, bind, words.tolist())
+        words = np.frombuffer(module.pack(groups, values), np.uint32)
+        return self._dispatch(kernel_index, groups, bind, words.tolist())
 
     def _binding(self, slot: int, buffer: int | None, start: int, size: int) -> list[int]:
         """Return the buffer index, byte offset and size of a binding; None is empty memory."""
@@ -294,60 +312,3 @@ def _scalar(argument: object) -> int | float:
 
 def _padded(nbytes: int) -> int:
     return max(16, -(-nbytes // 4) * 4)
-
-
-def listed(content: bytes) -> dict[str, Any]:
-    """Return the row of a file in the table of files: its length and SHA-256."""
-    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
-
-
-@frozen
-class _Part:
-    """A data file: the bytes from `start` to `stop` - 1 of the concatenated constants."""
-
-    data: _Data
-    start: int
-    stop: int
-
-    def write(self, file: BinaryIO) -> None:
-        for piece in self.data.pieces(self.start, self.stop):
-            file.write(piece)
-
-    def listed(self) -> dict[str, Any]:
-        hash_ = hashlib.sha256()
-        for piece in self.data.pieces(self.start, self.stop):
-            hash_.update(piece)
-        return {"bytes": self.stop - self.start, "sha256": hash_.hexdigest()}
-
-
-class _Data:
-    """The concatenated constants in buffer order, each padded to a multiple of 4 bytes.
-
-    Constants that are all zeros are left out, as WebGPU buffers begin as zeros.
-    """
-
-    def __init__(self, device: ExportDevice, buffers: Sequence[Buffer]) -> None:
-        self._sources: list[tuple[int, memoryview]] = []
-        self.ranges: list[dict[str, int]] = []
-        self.nbytes = 0
-        for index, buffer in enumerate(buffers, 1):
-            if not buffer.nbytes or not device.is_constant(buffer):
-                continue
-            content = np.asarray(device.bytes_of(buffer))
-            if not content.any():
-                continue
-            if len(content) % 4:
-                content = np.concatenate([content, np.zeros(-len(content) % 4, np.uint8)])
-            self._sources.append((self.nbytes, memoryview(content.data)))
-            self.ranges.append({"buffer": index, "offset": 0, "bytes": len(content)})
-            self.nbytes += len(content)
-
-    def parts(self) -> Iterator[_Part]:
-        for start in range(0, self.nbytes, PART_BYTES):
-            yield _Part(self, start, min(start + PART_BYTES, self.nbytes))
-
-    def pieces(self, start: int, stop: int) -> Iterator[memoryview]:
-        for begin, content in self._sources:
-            low, high = max(start - begin, 0), min(stop - begin, len(content))
-            if low < high:
-                yield content[low:high]

@@ -31,7 +31,9 @@ from quod.groth16.verifier import VerifyingKey
 from quod.r1cs import Circuit
 from quod.web.action import action_key, action_name, action_to_json
 from quod.web.circuit_key import check_circuit
-from quod.web.graph import GraphFiles, Stage, graph_files, listed
+from quod.web.compression import REPLAYED, compress_bases
+from quod.web.data_files import listed
+from quod.web.graph import GraphFiles, Stage, graph_files
 from quod.web.runtime_text import runtime_files
 from quod.web.signals import merged, read_example, read_symbols, signals_of
 from quod.web.witness_wasm import parse_calculator, read_calculator
@@ -135,8 +137,10 @@ def export_site(
     document, signals = read_example(example) if example is not None else (None, ())
     _check_text(document, "the example", example)
     with timeline.stage("record"):
-        device = ExportDevice(limbs=limbs, memory_budget=memory_budget)
+        device = ExportDevice(limbs=limbs, memory_budget=memory_budget, replayed=REPLAYED)
         graph = record_proof(key, device)
+    with timeline.stage("compress points"):
+        compress_bases(device, graph.bases)
     with timeline.stage("kernels"):
         graph_files = proof_graph_files(graph)
     with timeline.stage("verifying key"):

@@ -3,7 +3,8 @@
 Kernels are traced for portable WGSL, and recordings keep to its limits; recordings do not run here.
 Memory is host memory. Direct launches, which prepare data for recordings, run on the CPU. So there
 are two kinds of memory: *constants*, which have data before a recording runs, and scratch memory,
-which has none.
+which has none. Constants that some kernels compute from less data are computed again where the
+recording runs (`replayed`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from quod.device.memory.budget import byte_count, check_reach
 from quod.device.memory.buffer import Array, Buffer
 from quod.device.runtime.arguments import Argument
 from quod.device.runtime.recording import Memory
+from quod.frozen import frozen
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir.nodes import Kernel, Op, walk
 from quod.kernel.ir.value import Value
@@ -33,10 +35,22 @@ DEFAULT_RESIDENT_LANES = 1 << 15
 DEFAULT_MEMORY_BUDGET = 1 << 30
 
 
+@frozen(eq=False)
+class DirectLaunch:
+    """A launch outside recordings: a kernel, its workgroups and its arguments."""
+
+    kernel: EmulatedKernel
+    groups: int
+    arguments: tuple[Argument, ...]
+
+
 class ExportDevice(EmulatedDevice):
     """Records for portable WGSL; `limbs` is the representation of elements (see `kernel.Machine`).
 
     resident_lanes, memory_budget: assumed by plans. The rest is as in `EmulatedDevice`.
+    replayed: kernels whose direct launches are exported in place of the memory that they compute.
+        Their launches must write all of it, and must not read it.
+    setup: the direct launches of these kernels, in order.
     """
 
     kind = "export"
@@ -48,6 +62,7 @@ class ExportDevice(EmulatedDevice):
         resident_lanes: int = DEFAULT_RESIDENT_LANES,
         memory_budget: int = DEFAULT_MEMORY_BUDGET,
         processor: CpuDevice | None = None,
+        replayed: Iterable[KernelDefinition] = (),
     ) -> None:
         super().__init__(
             executor="wgsl", resident_lanes=resident_lanes, memory_budget=memory_budget,
@@ -57,6 +72,8 @@ class ExportDevice(EmulatedDevice):
         self._processor = processor or CpuDevice()
         self._definitions: dict[EmulatedKernel, KernelDefinition] = {}
         self._constants: set[int] = set()
+        self._replayed = frozenset(replayed)
+        self.setup: list[DirectLaunch] = []
 
     def compile(
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any
@@ -100,7 +117,10 @@ class ExportDevice(EmulatedDevice):
         if waiting is not None:
             waiting()
         definition, processor = self.definition_of(kernel), self._processor
-        lanes = kernel.lanes
+        lanes, arguments = kernel.lanes, tuple(arguments)
+        is_replayed = definition in self._replayed
+        if is_replayed:
+            self.setup.append(DirectLaunch(kernel, groups, arguments))
         if kernel.lanes % processor.lanes == 0 and counts_instances(kernel.traced):
             # Use the CPU's vector lanes, as the kernel does not depend on the workgroup size.
             groups, lanes = groups * (kernel.lanes // processor.lanes), processor.lanes
@@ -112,7 +132,9 @@ class ExportDevice(EmulatedDevice):
                 continue
             check_reach(f"an argument of {kernel.name}", argument.nbytes, self.largest_buffer)
             host_arguments.append(Buffer.wrap(self.bytes_of(argument)))
-            if index in kernel.stored:
+            if index in kernel.stored and is_replayed:
+                self._constants.discard(whole_allocation(argument).address)
+            elif index in kernel.stored:
                 self._remember(argument)
         processor.launch_adopted(compiled, groups, tuple(host_arguments))
 

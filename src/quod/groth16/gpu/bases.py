@@ -326,6 +326,14 @@ class KeyMsms:
         """True if the MSM has bases other than infinity, and they are in device memory."""
         return name in self._resident
 
+    def blocks(self) -> Iterator[tuple[Group, Words, Buffer]]:
+        """Yield the points of each buffer of resident bases, with their group and the buffer."""
+        for name, resident in self._resident.items():
+            bases = self._bases(name)
+            for block in resident.blocks:
+                points = bases.used_points[block.start : block.start + block.count]
+                yield bases.group, points, block.memory
+
     def record_to_point(
         self, recording: RecordingStream, name: str, scalars: Buffer, out: Buffer, flag: Buffer
     ) -> None:

@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Generic, TypeVar
 
+from quod.curve.group import Group
 from quod.curve.groups import GROUPS
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import RecordingDevice
 from quod.device.runtime.recording import Copy, Fill, Launch, Recording
 from quod.device.runtime.stream import RecordingStream
 from quod.errors import DeviceError
+from quod.field.array import Words
 from quod.formats import Zkey
 from quod.frozen import frozen
 from quod.groth16.gpu.bases import KeyMsms, MsmMemory
@@ -36,6 +38,15 @@ class GraphStage:
     recording: Recording
 
 
+@frozen(eq=False)
+class GraphBases:
+    """Points of the key, affine and in Montgomery form; the memory may have multiples of them too."""
+
+    group: Group
+    points: Words
+    memory: Buffer
+
+
 @frozen
 class ProofGraph(Generic[D]):
     """The work from a witness to the sums of a proof; it may be run repeatedly.
@@ -48,6 +59,7 @@ class ProofGraph(Generic[D]):
     flags: by the same names; the first word is 0 afterwards if all scalars were below the order.
     constants: allocations with the key's data.
     scratch_bytes: bytes of all other memory, including witness and results.
+    bases: the points of the key.
     """
 
     device: D
@@ -60,6 +72,7 @@ class ProofGraph(Generic[D]):
     flags: Mapping[str, Buffer]
     constants: tuple[Buffer, ...]
     scratch_bytes: int
+    bases: tuple[GraphBases, ...] = ()
 
 
 def record_proof(zkey: Zkey, device: D) -> ProofGraph[D]:
@@ -113,7 +126,7 @@ def record_proof(zkey: Zkey, device: D) -> ProofGraph[D]:
     constants, scratch_bytes = _memory(device, stages)
     return ProofGraph(
         device, zkey.curve, zkey.variables, zkey.public, witness, tuple(stages), results, flags,
-        constants, scratch_bytes,
+        constants, scratch_bytes, tuple(GraphBases(*block) for block in msms.blocks()),
     )  # fmt: skip
 
 

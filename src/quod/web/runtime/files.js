@@ -2,7 +2,7 @@
 import { InputError } from "./errors.js";
 
 /** @typedef {Record<string, { bytes: number, sha256: string }>} FileTable */
-/** @typedef {(name: string, onBytes?: (count: number) => void) => Promise<Uint8Array<ArrayBuffer>>} Read */
+/** @typedef {(name: string, onBytes?: (count: number) => void, afresh?: boolean) => Promise<Uint8Array<ArrayBuffer>>} Read `afresh` bypasses the browser's caches. */
 
 /** The limits of untrusted JSON texts, in characters and JSON values, as in Quod's Python. */
 export const LIMITS = {
@@ -79,11 +79,11 @@ export function checkKeys(text, what) {
  * @param {string | URL} folder
  * @returns {Read}
  */
-export const reader = (folder) => async (name, onBytes) => {
+export const reader = (folder) => async (name, onBytes, afresh) => {
   const url = new URL(name, new URL(folder, globalThis.location?.href));
   let response;
   try {
-    response = await fetch(url);
+    response = await fetch(url, { cache: afresh ? "reload" : "default" });
   } catch {
     throw new InputError(`${name} could not be fetched: the server does not answer, or there is no connection`);
   }
@@ -111,28 +111,49 @@ export const reader = (folder) => async (name, onBytes) => {
 };
 
 /**
+ * Returns what is wrong with a file, or "" if it has the listed size and SHA-256.
+ * @param {Uint8Array<ArrayBuffer>} bytes
+ * @param {{ bytes: number, sha256: string }} entry
+ */
+export async function faultOf(bytes, entry) {
+  if (bytes.length !== entry.bytes) return `has ${bytes.length} bytes instead of ${entry.bytes}: it is truncated or another file`;
+  const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
+  const hex = [...hash].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+  return hex === entry.sha256 ? "" : "is damaged: its SHA-256 differs from the one that the site lists";
+}
+
+/**
+ * Returns the error of a file with a fault.
+ * @param {string} name
+ * @param {string} fault
+ */
+export const damaged = (name, fault) => new InputError(`${name} ${fault}; load the page again, or upload the site again`);
+
+/**
+ * Returns the row of a file in the table. Throws InputError if there is none.
+ * @param {FileTable} table
+ * @param {string} name
+ */
+export function entryOf(table, name) {
+  if (!table[name]) throw new InputError(`the site lists no file ${name}`);
+  return table[name];
+}
+
+/**
  * Reads a file of the table. Throws InputError unless it has the listed size and SHA-256.
  * @param {Read} read
  * @param {FileTable} table
  * @param {string} name
- * @param {(count: number) => void} [onBytes]
  */
-export async function checkedFile(read, table, name, onBytes) {
-  const entry = table[name];
-  if (!entry) throw new InputError(`the site lists no file ${name}`);
-  const bytes = await read(name, onBytes);
-  let problem;
-  if (bytes.length !== entry.bytes) problem = `has ${bytes.length} bytes instead of ${entry.bytes}: it is truncated or another file`;
-  else {
-    const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-    const hex = [...hash].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-    if (hex !== entry.sha256) problem = "is damaged: its SHA-256 differs from the one that the site lists";
-  }
-  if (problem) {
+export async function checkedFile(read, table, name) {
+  const entry = entryOf(table, name);
+  const bytes = await read(name);
+  const fault = await faultOf(bytes, entry);
+  if (fault) {
     // A damaged file must not stay in this site's cache (offline.js). Other sites of the origin keep their caches.
     const cachePrefix = `quod ${new URL("./", import.meta.url).href} `;
     for (const key of (await globalThis.caches?.keys()) ?? []) if (key.startsWith(cachePrefix)) await caches.delete(key);
-    throw new InputError(`${name} ${problem}; load the page again, or upload the site again`);
+    throw damaged(name, fault);
   }
   return bytes;
 }

@@ -7,6 +7,7 @@
 import { guarded, isSoftware, mib, openDevice, scoped } from "./device.js";
 import { DeviceError, InputError, messageOf } from "./errors.js";
 import { checkedFile, parseDocument, reader } from "./files.js";
+import { PieceReader, loadConstants } from "./keys.js";
 
 /** @typedef {{ buffer: number, offset: number, bytes: number }} BufferRange `offset` is in bytes. */
 /** @typedef {{ stage: string, seconds: number }} Timing */
@@ -23,17 +24,21 @@ const DISPATCHES_PER_SUBMISSION = 64;
  * @param {GPUDevice} [device] A GPU with the limits that the graph needs; default: the high-performance adapter.
  * @param {object} [options]
  * @param {(progress: Progress) => void} [options.onProgress]
+ * @param {(message: string) => void} [options.onNotice] Called with what a user should know of the loading.
+ * @param {boolean} [options.store] Keep the data files in the browser's storage.
  * @param {import("./files.js").Read} [options.read] Reads a file; default: fetches it from the folder.
  * @param {number} [options.watchdog] Seconds without progress after which a GPU counts as hung.
  * @param {Uint8Array} [options.document] The bytes of graph.json, if the caller has read them.
  * @returns {Promise<Graph>}
  */
-export async function loadGraph(folder, device, { onProgress, read = reader(folder), watchdog, document } = {}) {
+export async function loadGraph(folder, device, { onProgress, onNotice, read = reader(folder), store = true, watchdog, document } = {}) {
   const description = parseDocument(document ?? (await read("graph.json")), "graph.json", "quod-graph-1");
   const gpu = device ?? (await openDevice(description));
   const graph = new Graph(description, gpu, watchdog ?? (isSoftware(gpu.adapterInfo) ? 900 : 60));
   try {
-    await graph.prepare(read, onProgress ?? (() => {}));
+    await graph.prepare(read, onProgress ?? (() => {}), {
+      site: store ? new URL("./", new URL(folder, globalThis.location?.href)) : undefined, onNotice: onNotice ?? (() => {}),
+    });
   } catch (error) {
     graph.destroy();
     if (!device) gpu.destroy();
@@ -67,6 +72,8 @@ export class Graph {
     this.buffers = [];
     /** @type {Command[][]} */
     this.commands = [];
+    /** @type {Map<string, GPUBindGroup>} */
+    this.bindGroups = new Map();
     this.running = false;
   }
 
@@ -74,15 +81,17 @@ export class Graph {
    * Creates the buffers, loads the constants, compiles the kernels and creates the commands.
    * @param {import("./files.js").Read} read
    * @param {(progress: Progress) => void} onProgress
+   * @param {{ site?: URL, onNotice: (message: string) => void }} options
    */
-  async prepare(read, onProgress) {
+  async prepare(read, onProgress, options) {
     const { device, document } = this;
     const texts = JSON.parse(new TextDecoder().decode(await checkedFile(read, document.files, "kernels.json")));
     await scoped(device, `the GPU could not allocate ${mib(document.memory)}`, () => {
       const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
       this.buffers = document.buffers.map((/** @type {number} */ size) => device.createBuffer({ size, usage }));
       const align = device.limits.minUniformBufferOffsetAlignment;
-      const blocks = document.stages.flatMap((/** @type {any} */ stage) => stage.steps.filter((/** @type {any} */ s) => s.words));
+      const allSteps = [...(document.setup ?? []), ...document.stages.flatMap((/** @type {any} */ stage) => stage.steps)];
+      const blocks = allSteps.filter((/** @type {any} */ step) => step.words);
       this.blockBytes = 4 * Math.max(4, ...blocks.map((/** @type {any} */ step) => step.words.length));
       const stride = Math.ceil(this.blockBytes / align) * align;
       const words = new Uint32Array(Math.max(1, blocks.length) * stride / 4);
@@ -98,38 +107,48 @@ export class Graph {
       this.staging = device.createBuffer({ size: this.outputBytes + 4, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
     });
     // The kernels are compiled while the data is downloaded.
-    const [pipelines] = await Promise.all([this.compile(texts, onProgress), this.loadConstants(read, onProgress)]);
-    await scoped(device, "the steps of the graph could not be prepared", () => this.createCommands(pipelines));
+    const [pipelines] = await Promise.all([this.compile(texts, onProgress), this.loadConstants(read, onProgress, options)]);
+    await this.runSetup(pipelines, onProgress);
+    this.commands = await scoped(device, "the steps of the graph could not be prepared", () =>
+      document.stages.map((/** @type {any} */ stage) => this.commandsOf(stage.steps, pipelines)));
   }
 
   /**
    * Loads the constants into their buffers, one data file at a time.
    * @param {import("./files.js").Read} read
    * @param {(progress: Progress) => void} onProgress
+   * @param {{ site?: URL, onNotice: (message: string) => void }} options
    */
-  async loadConstants(read, onProgress) {
-    const { parts, ranges, bytes: total } = this.document.data;
+  async loadConstants(read, onProgress, { site, onNotice }) {
+    const { data, files } = this.document;
     let done = 0;
-    let range = 0;
-    let rangeOffset = 0;
-    for (const part of parts) {
-      const bytes = await checkedFile(read, this.document.files, part, (count) => {
-        done += count;
-        onProgress({ step: "load", done: Math.min(done, total), total });
-      });
-      for (let at = 0; at < bytes.length; ) {
-        const { buffer, offset, bytes: length } = ranges[range];
-        const count = Math.min(bytes.length - at, length - rangeOffset);
-        this.device.queue.writeBuffer(this.buffers[buffer], offset + rangeOffset, bytes, at, count);
-        at += count;
-        rangeOffset += count;
-        if (rangeOffset === length) {
-          range++;
-          rangeOffset = 0;
-        }
-      }
+    const onBytes = (/** @type {number} */ count) => {
+      done += count;
+      onProgress({ step: "load", done: Math.min(done, data.bytes), total: data.bytes });
+    };
+    await loadConstants(new PieceReader(read, files, { site, onBytes, onNotice }), data, ({ buffer, offset }, start, bytes) =>
+      this.device.queue.writeBuffer(this.buffers[buffer], offset + start, bytes));
+  }
+
+  /**
+   * Runs the setup, which computes buffers from the constants; then frees the buffers that only the setup uses.
+   * @param {GPUComputePipeline[]} pipelines
+   * @param {(progress: Progress) => void} onProgress
+   */
+  async runSetup(pipelines, onProgress) {
+    const { device, document } = this;
+    const steps = document.setup ?? [];
+    const commands = await scoped(device, "the setup of the graph could not be prepared", () => this.commandsOf(steps, pipelines));
+    for (let i = 0; i < commands.length; i++) {
+      this.submit([commands[i]], {});
+      await guarded(device, device.queue.onSubmittedWorkDone(), this.watchdog, "the computation of the key's points");
+      onProgress({ step: "setup", done: i + 1, total: commands.length });
     }
-    if (range !== ranges.length) throw new InputError("the graph's data is shorter than its buffers");
+    const usedBy = (/** @type {any[]} */ list) => new Set(list.flatMap((step) =>
+      [step.source?.buffer, step.target?.buffer, ...(step.bind ?? []).map((/** @type {number[]} */ binding) => binding[0])]));
+    const ends = [...Object.values(this.inputs), ...Object.values(this.outputs)].map((target) => ({ target }));
+    const kept = usedBy([...ends, ...document.stages.flatMap((/** @type {any} */ stage) => stage.steps)]);
+    for (const buffer of usedBy(steps)) if (buffer && !kept.has(buffer)) this.buffers[buffer].destroy();
   }
 
   /**
@@ -200,15 +219,15 @@ export class Graph {
   }
 
   /**
-   * Creates the commands of all stages, with their bind groups.
+   * Creates the commands of steps, with their bind groups.
+   * @param {any[]} steps
    * @param {GPUComputePipeline[]} pipelines
+   * @returns {Command[]}
    */
-  createCommands(pipelines) {
-    /** @type {Map<string, GPUBindGroup>} */
-    const groups = new Map();
+  commandsOf(steps, pipelines) {
     const bind = (/** @type {number[][]} */ ranges) => {
       const key = ranges.join(";");
-      const cached = groups.get(key);
+      const cached = this.bindGroups.get(key);
       if (cached) return cached;
       const group = this.device.createBindGroup({
         layout: this.layoutOf(ranges.length),
@@ -217,10 +236,10 @@ export class Graph {
           ...ranges.map(([buffer, offset, size], i) => ({ binding: i + 1, resource: { buffer: this.buffers[buffer], offset, size } })),
         ],
       });
-      groups.set(key, group);
+      this.bindGroups.set(key, group);
       return group;
     };
-    this.commands = this.document.stages.map((/** @type {any} */ stage) => stage.steps.map((/** @type {any} */ step) => {
+    return steps.map((step) => {
       if (step.op === "launch") {
         const [x, y] = step.groups;
         return { pipeline: pipelines[step.kernel], group: bind(step.bind), uniform: step.uniform, x, y };
@@ -231,7 +250,7 @@ export class Graph {
       }
       if (step.op === "clear") return { clear: [this.buffers[step.target.buffer], step.target.offset, step.target.bytes] };
       throw new InputError(`graph.json has a step ${step.op}, which this runtime does not support; export the site again`);
-    }));
+    });
   }
 
   /**

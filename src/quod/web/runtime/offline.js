@@ -31,7 +31,9 @@ async function respond(request) {
   return response;
 }
 
+// The page keeps data files, such as a key, itself (keys.js).
 scope.addEventListener("fetch", (/** @type {any} */ event) => {
   const { method, url } = event.request;
+  if (/\/data-\d+\.bin$/.test(url)) return;
   if (method === "GET" && url.startsWith(scope.registration.scope)) event.respondWith(respond(event.request));
 });

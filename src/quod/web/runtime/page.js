@@ -163,15 +163,19 @@ function setBusy(isBusy) {
   $("form").setAttribute("aria-busy", isBusy);
 }
 
-const stepTitles = { load: "Loading the key", compile: "Preparing the GPU", witness: "Computing the witness", "self-check": "Checking the proof" };
+const stepTitles = { load: "Loading the key", setup: "Unpacking the key", compile: "Preparing the GPU", witness: "Computing the witness", "self-check": "Checking the proof" };
 
-/** The completed fraction of each phase: load, compile and prove. @type {Record<string, number>} */
+/** The completed fraction of each phase: load, compile, setup and prove. @type {Record<string, number>} */
 let fractions = {};
 
-/** @param {{ step: string, done: number, total: number }} progress */
-function showProgress({ step, done, total }) {
+/** @param {{ step: string, done: number, total: number, notice?: string }} progress */
+function showProgress({ step, done, total, notice }) {
+  if (notice) {
+    $("notice").hidden = false;
+    return $("notice").append(make("span", {}, notice, " "));
+  }
   // Loading and compiling take the first half of the bar if they happen, the proof takes the second half.
-  const phase = step === "load" || step === "compile" ? step : "prove";
+  const phase = ["load", "compile", "setup"].includes(step) ? step : "prove";
   fractions[phase] = done / total;
   const { load = 1, compile = 1, prove = 0 } = fractions;
   $("bar").value = 0.25 * load + 0.25 * compile + 0.5 * prove;
@@ -187,7 +191,8 @@ function prepare() {
 
 async function prove() {
   showError("problem");
-  $("done").hidden = true;
+  $("done").hidden = $("notice").hidden = true;
+  $("notice").replaceChildren();
   fractions = {};
   try {
     const input = takesWitness(site) ? { witness: await witnessBytes() } : { text: inputText() };

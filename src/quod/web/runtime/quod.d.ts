@@ -44,8 +44,12 @@ export interface LoadOptions {
   /** A GPU with the required limits; default: the browser's high-performance adapter. */
   device?: GPUDevice;
   onProgress?: (progress: Progress) => void;
-  /** Reads a file of the site; default: fetches it from the folder. */
-  read?: (name: string, onBytes?: (count: number) => void) => Promise<Uint8Array<ArrayBuffer>>;
+  /** Called with messages for the user, such as that the browser's storage is full. */
+  onNotice?: (message: string) => void;
+  /** Keep the key in the browser's storage for later visits; default: true. */
+  store?: boolean;
+  /** Reads a file of the site; default: fetches it from the folder. `afresh` bypasses the browser's caches. */
+  read?: (name: string, onBytes?: (count: number) => void, afresh?: boolean) => Promise<Uint8Array<ArrayBuffer>>;
   /** Seconds without progress after which the GPU counts as hung; default: 60, or 900 if the CPU emulates the GPU. */
   watchdog?: number;
 }

@@ -37,15 +37,17 @@ function randomBelow(r) {
  * @param {object} [options]
  * @param {GPUDevice} [options.device]
  * @param {(progress: Progress) => void} [options.onProgress]
+ * @param {(message: string) => void} [options.onNotice]
+ * @param {boolean} [options.store]
  * @param {import("./files.js").Read} [options.read]
  * @param {number} [options.watchdog]
  */
-export async function load(folder, { read = reader(folder), device, onProgress, watchdog } = {}) {
+export async function load(folder, { read = reader(folder), device, onProgress, onNotice, store, watchdog } = {}) {
   const site = await readSite(read);
   const [calculator, action, key, document] = await Promise.all([
     loadCalculator(read, site), loadAction(site), loadKey(read, site), checkedFile(read, site.files, "graph.json"),
   ]);
-  const graph = await loadGraph(folder, device, { read, onProgress, watchdog, document });
+  const graph = await loadGraph(folder, device, { read, onProgress, onNotice, store, watchdog, document });
   return new Prover(site, curveOf(site.curve), calculator, action, key, graph);
 }
 

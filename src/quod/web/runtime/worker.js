@@ -13,12 +13,17 @@ import { parseInput } from "./witness.js";
 const read = reader(new URL(".", import.meta.url));
 /** @type {Promise<import("./quod.js").Prover> | undefined} */
 let prover;
-/** Receives the progress of loading, once a task waits for the prover. */
-let reportLoading = (/** @type {any} */ _progress) => {};
+/** Receives the progress of loading, once a task waits for the prover. @type {((progress: any) => void) | undefined} */
+let reportLoading;
+/** Messages about the loading that no task has received. @type {string[]} */
+let notices = [];
 
 /** Returns the prover, which the first call loads. A failed load is retried by the next call. */
 function getProver() {
-  prover ??= load(new URL(".", import.meta.url), { onProgress: (progress) => reportLoading(progress) }).catch((error) => {
+  prover ??= load(new URL(".", import.meta.url), {
+    onProgress: (progress) => reportLoading?.(progress),
+    onNotice: (notice) => (reportLoading ? reportLoading({ notice }) : notices.push(notice)),
+  }).catch((error) => {
     prover = undefined;
     throw error;
   });
@@ -47,6 +52,8 @@ const tasks = {
     const action = await loadAction(await readSite(read));
     const input = witness ?? (action ? action.parse(text) : parseInput(text));
     reportLoading = onProgress;
+    for (const notice of notices) onProgress({ notice });
+    notices = [];
     const loadedProver = await getProver();
     try {
       return await loadedProver.prove(input, { onProgress });

@@ -1,0 +1,104 @@
+"""Data files: the constants of a graph, which a page loads and checks one file at a time.
+
+The constants are concatenated in buffer order, each padded to a multiple of 4 bytes, and split into
+files of limited size. Tables of a circuit are mostly small steps: a constant that gets much smaller
+is stored as the differences of its 32-bit words, byte by byte (all first bytes, then all second
+bytes, ...), deflated (RFC 1950). Constants that are all zeros are left out, as WebGPU buffers begin
+as zeros.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.device.export.device import ExportDevice
+from quod.device.memory.buffer import Buffer
+from quod.frozen import frozen
+
+PART_BYTES = 4 << 20
+"""The maximum size of a data file in bytes: a page fetches a damaged file again as a whole."""
+
+# Constants are stored in the shorter form if it saves this share.
+_MIN_SAVING = 0.25
+_MIN_BYTES = 1 << 10
+
+
+def listed(content: bytes) -> dict[str, Any]:
+    """Return the row of a file in the table of files: its length and SHA-256."""
+    return {"bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+
+
+def deflated(content: NDArray[np.uint8]) -> bytes:
+    """Return the shorter form of a constant of whole words."""
+    words = content.view("<u4")
+    steps = np.diff(words, prepend=np.uint32(0)).astype("<u4")
+    return zlib.compress(steps.view(np.uint8).reshape(-1, 4).T.tobytes(), 9)
+
+
+@frozen
+class Part:
+    """A data file: the bytes from `start` to `stop` - 1 of the stored constants."""
+
+    data: DataFiles
+    start: int
+    stop: int
+
+    def write(self, file: BinaryIO) -> None:
+        for piece in self.data.pieces(self.start, self.stop):
+            file.write(piece)
+
+    def listed(self) -> dict[str, Any]:
+        hash_ = hashlib.sha256()
+        for piece in self.data.pieces(self.start, self.stop):
+            hash_.update(piece)
+        return {"bytes": self.stop - self.start, "sha256": hash_.hexdigest()}
+
+
+class DataFiles:
+    """The stored constants of some buffers.
+
+    ranges: in order, the range of a buffer that each constant fills; with `deflated`, the length
+        of its shorter form, if it is stored in that.
+    nbytes: the size of all files.
+    """
+
+    def __init__(self, device: ExportDevice, buffers: Sequence[Buffer]) -> None:
+        self._sources: list[tuple[int, memoryview]] = []
+        self.ranges: list[dict[str, int]] = []
+        self.nbytes = 0
+        for index, buffer in enumerate(buffers, 1):
+            if not buffer.nbytes or not device.is_constant(buffer):
+                continue
+            content = np.asarray(device.bytes_of(buffer))
+            if not content.any():
+                continue
+            if len(content) % 4:
+                content = np.concatenate([content, np.zeros(-len(content) % 4, np.uint8)])
+            self._add(index, np.ascontiguousarray(content))
+
+    def _add(self, index: int, content: NDArray[np.uint8]) -> None:
+        row = {"buffer": index, "offset": 0, "bytes": len(content)}
+        stored = memoryview(content.data)
+        if len(content) >= _MIN_BYTES:
+            shorter = deflated(content)
+            if len(shorter) <= (1 - _MIN_SAVING) * len(content):
+                stored, row["deflated"] = memoryview(shorter), len(shorter)
+        self._sources.append((self.nbytes, stored))
+        self.ranges.append(row)
+        self.nbytes += len(stored)
+
+    def parts(self) -> Iterator[Part]:
+        for start in range(0, self.nbytes, PART_BYTES):
+            yield Part(self, start, min(start + PART_BYTES, self.nbytes))
+
+    def pieces(self, start: int, stop: int) -> Iterator[memoryview]:
+        for begin, content in self._sources:
+            low, high = max(start - begin, 0), min(stop - begin, len(content))
+            if low < high:
+                yield content[low:high]
