@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import subprocess
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from quod.web.runtime_text import runtime_files
+from tests.conftest import need
+from tests.support.browser import Browser, why_no_browser
 from tests.support.node import program
 from tests.web.runtime import Node
 
@@ -52,3 +55,11 @@ def node(tmp_path_factory: pytest.TempPathFactory) -> Node:
         return json.loads(done.stdout)
 
     return run
+
+
+@pytest.fixture(scope="module")
+def blind() -> Iterator[Browser]:
+    """A browser with no GPU that it could use."""
+    need(why_no_browser(), "QUOD_TEST_BROWSER")
+    with Browser(webgpu=False) as browser_without_gpu:
+        yield browser_without_gpu

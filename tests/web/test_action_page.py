@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import time
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +20,9 @@ from quod.zcash.proofs.parameters import make_test_parameters
 from tests.support.browser import DESKTOP, PHONE, Browser
 from tests.support.site import serve
 from tests.web.tables import export_action_table_site, export_table_site
-from tests.web.test_page import ENDED, opened, proved
+from tests.web.test_page import ENDED, content_of_download, opened, proved
 from tests.web.test_python_circuits import TRACES
-from tests.zcash.proofs.test_files import json_of
+from tests.zcash.proofs.test_files import json_of, little
 
 DRAWN = ("alpha", "esk", "rcv")
 
@@ -48,15 +47,6 @@ def secrets_in(document: dict[str, Any]) -> list[str]:
     note = document.get("note", document)
     secrets = [document.get(name) for name in ("nsk", "ak", *DRAWN)]
     return [text for text in (*secrets, note["rcm"], note["address"]) if text]
-
-
-def content_of_download(path: Path) -> str:
-    """Wait for the browser to save a file."""
-    deadline = time.monotonic() + 60
-    while not path.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
-    return path.read_text()
 
 
 @pytest.mark.parametrize(
@@ -85,7 +75,7 @@ def test_from_a_note_to_a_description(
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         page.click("[data-of=description] button + button")
         saved = tmp_path / "description.json"
-        assert content_of_download(saved) == page.text("#description") + "\n"
+        assert content_of_download(saved).decode() == page.text("#description") + "\n"
         assert entry.run([*verify, str(saved)]) == 0
         shown_secrets = json.loads(page.evaluate("document.querySelector('#secrets').textContent"))
         assert shown_secrets == {key: document[key] for key in ("esk", "rcv")}
@@ -180,6 +170,36 @@ def test_a_full_storage_is_no_obstacle(browser: Browser, exported: Path) -> None
         assert "so the key stays in memory" in notice
         page.screenshot("action-full-storage")
         assert page.call(STORED) == {}
+
+
+@pytest.mark.thorough
+def test_without_a_gpu(blind: Browser, exported: Path, tmp_path: Path) -> None:
+    """A description can be verified, and the witness of a document computed."""
+    document, _ = json_of("sapling-output")
+    info = info_of("sapling-output")
+    expected = info.kind.circuit().witness(info.inputs).values.astype("<u4").tobytes()
+    with serve(exported, HEADERS) as site, blind.page(downloads=tmp_path) as page:
+        opened(page, site.url)
+        page.fill("#json", json.dumps(document | {"esk": little(0)}))
+        page.click("#prove")
+        page.wait_for("!document.querySelector('#problem').hidden")
+        assert page.text("#problem").startswith("esk: esk must be a scalar from 1")
+        page.fill("#json", json.dumps(document))
+        page.click("#prove")
+        page.wait_for("!document.querySelector('#computed').hidden")
+        page.screenshot("action-no-gpu")
+        page.click("#save")
+        content = content_of_download(tmp_path / "witness.wtns")
+        assert content[-len(expected) :] == expected
+        page.click("#verify summary")
+        page.fill("#v-description", json.dumps({"cv": little(2)}))
+        page.click("#check")
+        page.wait_for("document.querySelector('#verdict').className")
+        assert "is missing" in page.text("#verdict")
+        assert page.exceptions == []
+        assert not [
+            text for text in page.console for secret in secrets_in(document) if secret in text
+        ]
 
 
 def export(folder: Path, *options: str) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 from hashlib import blake2b, blake2s
@@ -16,6 +17,7 @@ from quod.curve.named.jubjub import JUBJUB
 from quod.groth16.proof import Proof
 from quod.r1cs.inputs import Inputs
 from quod.web.action import action_to_json
+from quod.web.signals import signals_of
 from quod.zcash.proofs.description import Description
 from quod.zcash.proofs.files import description_to_json, secrets_to_json
 from quod.zcash.proofs.kinds import KINDS
@@ -68,6 +70,44 @@ def test_documents_give_the_inputs_of_the_circuit(node: Node, name: str, tmp_pat
         assert (
             int.from_bytes(bytes.fromhex(first[1]["secrets"][secret]), "little") < JUBJUB.fr.value
         )
+
+
+WITNESS = """
+    const { statement, protocol, text, wasm, signals } = given;
+    const reader = new action.Action({ statement, protocol });
+    const { r } = curve.curveOf("bls12381");
+    const { WitnessCalculator } = witness;
+    const calculator = await WitnessCalculator.load(fs.readFileSync(wasm), r, signals);
+    const values = await calculator.witness(reader.read(reader.parse(text)).inputs);
+    const file = witnessFile.witnessFile(values, calculator.variables, r);
+    fs.writeFileSync(given.target, file);
+    return Buffer.from(await crypto.subtle.digest("SHA-256", values)).toString("hex");
+"""
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name == "sapling-output" else pytest.mark.thorough)
+        for name in KINDS
+    ],
+)
+def test_documents_give_the_witness_of_python(node: Node, name: str, tmp_path: Path) -> None:
+    """The file for programs elsewhere is the one that Python writes."""
+    document, python_reader = json_of(name)
+    path, circuit = tmp_path / "info.json", KINDS[name].circuit()
+    path.write_text(json.dumps(document))
+    circuit.write_wasm(tmp_path / "circuit.wasm")
+    inputs = python_reader(path).info.inputs
+    digest = node(
+        WITNESS, **action_to_json(KINDS[name]), text=json.dumps(document),
+        wasm=str(tmp_path / "circuit.wasm"), target=str(tmp_path / "page.wtns"),
+        signals=[signal.to_json() for signal in signals_of(circuit).signals],
+    )  # fmt: skip
+    expected = circuit.witness(inputs).values.astype("<u4").tobytes()
+    assert digest == hashlib.sha256(expected).hexdigest()
+    circuit.write_wtns(tmp_path / "python.wtns", inputs)
+    assert (tmp_path / "page.wtns").read_bytes() == (tmp_path / "python.wtns").read_bytes()
 
 
 @pytest.mark.parametrize("name", ["sapling-output", "masp-output"])

@@ -5,14 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from quod.cli import entry
 from quod.web.serve import HEADERS
-from tests.conftest import need
 from tests.support.browser import DESKTOP, PHONE, Browser, Page
 from tests.support.site import serve
 from tests.web.tables import EXAMPLE, export_table_site
@@ -36,19 +34,18 @@ def folder(exported: Path, tmp_path: Path) -> Path:
     return shutil.copytree(exported, tmp_path / "site")
 
 
-@pytest.fixture(scope="module")
-def blind() -> Iterator[Browser]:
-    """A browser with no GPU that it could use."""
-    from tests.support.browser import why_no_browser
-
-    need(why_no_browser(), "QUOD_TEST_BROWSER")
-    with Browser(webgpu=False) as browser_without_gpu:
-        yield browser_without_gpu
-
-
 def opened(page: Page, url: str) -> None:
     page.navigate(url)
     page.wait_for(READY)
+
+
+def content_of_download(path: Path) -> bytes:
+    """Wait for the browser to save a file."""
+    deadline = time.monotonic() + 60
+    while not path.exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    return path.read_bytes()
 
 
 def proved(page: Page) -> str:
@@ -289,14 +286,38 @@ def test_a_damaged_calculator_and_site(browser: Browser, folder: Path) -> None:
 
 
 @pytest.mark.thorough
-def test_no_gpu(blind: Browser, exported: Path) -> None:
-    with serve(exported, HEADERS) as site, blind.page(PHONE) as page:
+def test_no_gpu(blind: Browser, exported: Path, tmp_path: Path) -> None:
+    """The page says what works without one: verification, and the witness."""
+    with serve(exported, HEADERS) as site, blind.page(PHONE, downloads=tmp_path) as page:
         opened(page, site.url)
         said = page.text("#device")
         assert "found no GPU that it can use" in said or "has no WebGPU" in said
-        assert "Proofs can still be verified here" in said
-        assert page.evaluate("document.querySelector('#prove').disabled")
+        assert "Proofs can still be verified here, and the witness of an input can be" in said
+        assert page.text("#prove") == "Compute the witness"
+        page.click("#example")
+        page.fill("#in-secret", "1")
+        page.click("#prove")
+        page.wait_for("!document.querySelector('#problem').hidden")
+        assert "does not satisfy the circuit" in page.text("#problem")
+        assert hidden(page, "#computed")
+        page.click("#example")
+        page.click("#prove")
+        page.wait_for("!document.querySelector('#computed').hidden")
+        assert hidden(page, "#problem")
         page.screenshot("web-no-gpu")
+        page.click("#save")
+        witness = content_of_download(tmp_path / "witness.wtns")
+        assert witness == (EXAMPLE / "witness.wtns").read_bytes()
+        assert not any("data-" in path or "kernels" in path for path in site.requests)
+
+
+@pytest.mark.thorough
+def test_no_gpu_and_no_calculator(blind: Browser, tmp_path: Path) -> None:
+    export_table_site(tmp_path / "site", calculator=False)
+    with serve(tmp_path / "site", HEADERS) as site, blind.page() as page:
+        opened(page, site.url)
+        assert page.text("#device").endswith("Proofs can still be verified here.")
+        assert page.evaluate("document.querySelector('#prove').disabled")
 
 
 @pytest.mark.thorough

@@ -189,6 +189,23 @@ function prepare() {
   request("prepare").catch(() => {});
 }
 
+/** Computes the witness of the input, on a device without a GPU. */
+async function computeWitness() {
+  showError("problem");
+  $("computed").hidden = true;
+  try {
+    const text = inputText();
+    setBusy(true);
+    const file = await request("witness", { text });
+    $("save").onclick = () => download("witness.wtns", file);
+    $("computed").hidden = false;
+  } catch (error) {
+    showError("problem", error);
+  } finally {
+    setBusy(false);
+  }
+}
+
 async function prove() {
   showError("problem");
   $("done").hidden = $("notice").hidden = true;
@@ -234,6 +251,17 @@ function showResult(result, totalSeconds) {
 }
 
 /**
+ * Saves a file on the user's device.
+ * @param {string} name
+ * @param {BlobPart} content
+ */
+function download(name, content) {
+  const href = URL.createObjectURL(new Blob([content], { type: "application/octet-stream" }));
+  make("a", { href, download: name }).click();
+  setTimeout(() => URL.revokeObjectURL(href), 60000);
+}
+
+/**
  * Copies or downloads a document, depending on the button that was clicked.
  * @param {Event} event
  */
@@ -243,9 +271,7 @@ async function copyOrDownload({ target }) {
   if (!name || button.tagName !== "BUTTON") return;
   const text = $(name).textContent;
   if (button.textContent === "Download") {
-    const href = URL.createObjectURL(new Blob([text + "\n"], { type: "application/json" }));
-    make("a", { href, download: `${name}.json` }).click();
-    return void setTimeout(() => URL.revokeObjectURL(href), 60000);
+    return download(`${name}.json`, text + "\n");
   }
   try {
     await navigator.clipboard.writeText(text);
@@ -277,6 +303,8 @@ async function verifyProof() {
 
 /** @type {any} */
 let site;
+/** Whether there is a GPU that can prove. */
+let hasDevice = false;
 /** The module of the parts of the page for an action; undefined on other sites. @type {any} */
 let actionForm;
 
@@ -295,10 +323,8 @@ async function start() {
   $("example").onclick = () => fillForm(JSON.stringify(site.example, null, 1));
   $("form").onsubmit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    prove();
+    (hasDevice ? prove : computeWitness)();
   };
-  for (const event of ["input", "change", "click"])
-    $("form").addEventListener(event, prepare);
   $("cancel").onclick = startWorker;
   $("check").onclick = verifyProof;
   $("done").onclick = copyOrDownload;
@@ -321,6 +347,8 @@ async function start() {
   const deviceMemory = /** @type {any} */ (navigator).deviceMemory;
   const memory = deviceMemory ? `, on a device with about ${deviceMemory} GB` : "";
   if (device.status === "fulfilled") {
+    hasDevice = true;
+    for (const event of ["input", "change", "click"]) $("form").addEventListener(event, prepare);
     const { name, software } = device.value;
     $("device").textContent =
       `GPU: ${name}${software ? " (emulated by the CPU, so slow)" : ""}. A proof takes ${mib(site.needs.memory)} of GPU memory${memory}; ` +
@@ -328,9 +356,10 @@ async function start() {
   } else {
     $("device").className = "bad";
     showError("device", device.reason);
-    $("device").append(" Proofs can still be verified here.");
+    $("device").append(` Proofs can still be verified here${takesWitness(site) ? "" : ", and the witness of an input can be computed"}.`);
+    $("prove").textContent = takesWitness(site) ? "Prove" : "Compute the witness";
   }
-  $("prove").disabled = inputs.status !== "fulfilled" || device.status !== "fulfilled";
+  $("prove").disabled = inputs.status !== "fulfilled" || (!hasDevice && takesWitness(site));
   if (globalThis.isSecureContext && navigator.serviceWorker) navigator.serviceWorker.register("offline.js").catch(() => {});
 }
 

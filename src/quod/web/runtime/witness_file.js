@@ -1,6 +1,23 @@
-/** Reads witnesses that another program computed: .wtns files of circom and snarkjs, version 2. */
+/** Reads and writes witnesses for other programs: .wtns files of circom and snarkjs, version 2. */
 import { integerOf } from "./curve.js";
 import { InputError, MismatchError } from "./errors.js";
+
+/**
+ * Returns the file of a witness.
+ * @param {Uint8Array} values The values, as `WitnessCalculator.witness` returns them.
+ * @param {number} variables The number of values.
+ * @param {bigint} prime The order of the field.
+ */
+export function witnessFile(values, variables, prime) {
+  const size = values.length / variables;
+  const file = new Uint8Array(size + 44 + values.length);
+  const words = new DataView(file.buffer);
+  [0x736e7477, 2, 2, 1, size + 8, 0, size].forEach((word, i) => words.setUint32(4 * i, word, true));
+  for (let i = 0; i < size; i++) file[28 + i] = Number((prime >> BigInt(8 * i)) & 255n);
+  [variables, 2, values.length, 0].forEach((word, i) => words.setUint32(28 + size + 4 * i, word, true));
+  file.set(values, size + 44);
+  return file;
+}
 
 /** Takes the place of `WitnessCalculator` on a site without a calculator; its input is a witness file. */
 export class WitnessFile {

@@ -2,6 +2,7 @@
  * Runs the prover in a worker, so that the page stays responsive. A request is {id, task, ...}; its responses are
  * {id, progress}, and finally {id, result} or {id, error}.
  */
+import { curveOf } from "./curve.js";
 import { findAdapter, isSoftware, nameOf } from "./device.js";
 import { DeviceError, dataOfError } from "./errors.js";
 import { LIMITS, reader } from "./files.js";
@@ -9,6 +10,7 @@ import { load } from "./quod.js";
 import { loadAction, loadCalculator, loadKey, readSite } from "./site.js";
 import { parseStrict, verify } from "./verify.js";
 import { parseInput } from "./witness.js";
+import { witnessFile } from "./witness_file.js";
 
 const read = reader(new URL(".", import.meta.url));
 /** @type {Promise<import("./quod.js").Prover> | undefined} */
@@ -47,6 +49,14 @@ const tasks = {
   /** Loads the prover while the user fills in the form; `prove` reports errors. */
   async prepare() {
     await getProver().catch(() => {});
+  },
+  /** Computes the witness of an input, which needs no GPU; returns it as a file. */
+  async witness({ text }) {
+    const site = await readSite(read);
+    const action = await loadAction(site);
+    const input = action ? action.read(action.parse(text)).inputs : parseInput(text);
+    const values = await (await loadCalculator(read, site)).witness(input);
+    return witnessFile(values, site.variables, curveOf(site.curve).r);
   },
   async prove({ text, witness }, onProgress) {
     const action = await loadAction(await readSite(read));
