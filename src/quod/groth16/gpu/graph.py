@@ -40,7 +40,7 @@ class GraphStage:
 
 @frozen(eq=False)
 class GraphBases:
-    """Points of the key, affine and in Montgomery form; the memory may have multiples of them too."""
+    """Points of the key, affine and in Montgomery form; the memory may have multiples too."""
 
     group: Group
     points: Words
