@@ -67,6 +67,11 @@ def test_from_a_note_to_a_description(
         placeholder = page.evaluate("document.querySelector('#json').placeholder")
         assert json.loads(placeholder).keys() == {"address", "value", "rseed"}
         page.screenshot(f"action-{name}-form")
+        # The largest value is read exactly.
+        most = (
+            "async (text) => (await import('./zcash/fields.js')).parseInformation(text).value + ''"
+        )
+        assert page.call(most, f'{{"value": {2**64 - 1}}}') == str(2**64 - 1)
         page.fill("#json", json.dumps(document | {"rcm": "00"}))
         assert proved(page) == "rcm: must be 32 bytes, not 1."
         page.fill("#json", json.dumps(document))

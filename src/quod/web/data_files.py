@@ -3,8 +3,8 @@
 The constants are concatenated in buffer order, each padded to a multiple of 4 bytes, and split into
 files of limited size. Tables of a circuit are mostly small steps: a constant that gets much smaller
 is stored as the differences of its 32-bit words, byte by byte (all first bytes, then all second
-bytes, ...), deflated (RFC 1950). Constants that are all zeros are left out, as WebGPU buffers begin
-as zeros.
+bytes, ...), deflated (RFC 1950) and padded like the others. Constants that are all zeros are left
+out, as WebGPU buffers begin as zeros.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class DataFiles:
     """The stored constants of some buffers.
 
     ranges: in order, the range of a buffer that each constant fills; with `deflated`, the length
-        of its shorter form, if it is stored in that.
+        of its shorter form without padding, if it is stored in that.
     nbytes: the size of all files.
     """
 
@@ -88,7 +88,9 @@ class DataFiles:
         if len(content) >= _MIN_BYTES:
             shorter = deflated(content)
             if len(shorter) <= (1 - _MIN_SAVING) * len(content):
-                stored, row["deflated"] = memoryview(shorter), len(shorter)
+                # All constants begin at whole words, as browsers write whole words to a GPU.
+                stored = memoryview(shorter + bytes(-len(shorter) % 4))
+                row["deflated"] = len(shorter)
         self._sources.append((self.nbytes, stored))
         self.ranges.append(row)
         self.nbytes += len(stored)

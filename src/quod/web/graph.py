@@ -30,7 +30,7 @@ from quod.frozen import frozen
 from quod.web.data_files import DataFiles, listed
 from quod.web.fill import FILL, fill_words
 
-SCHEMA = "quod-graph-1"
+SCHEMA = "quod-graph-2"
 _ALIGNMENT = 256
 
 

@@ -32,7 +32,7 @@ const DISPATCHES_PER_SUBMISSION = 64;
  * @returns {Promise<Graph>}
  */
 export async function loadGraph(folder, device, { onProgress, onNotice, read = reader(folder), store = true, watchdog, document } = {}) {
-  const description = parseDocument(document ?? (await read("graph.json")), "graph.json", "quod-graph-1");
+  const description = parseDocument(document ?? (await read("graph.json")), "graph.json", "quod-graph-2");
   const gpu = device ?? (await openDevice(description));
   const graph = new Graph(description, gpu, watchdog ?? (isSoftware(gpu.adapterInfo) ? 900 : 60));
   try {
@@ -90,7 +90,7 @@ export class Graph {
       const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
       this.buffers = document.buffers.map((/** @type {number} */ size) => device.createBuffer({ size, usage }));
       const align = device.limits.minUniformBufferOffsetAlignment;
-      const allSteps = [...(document.setup ?? []), ...document.stages.flatMap((/** @type {any} */ stage) => stage.steps)];
+      const allSteps = [...document.setup, ...document.stages.flatMap((/** @type {any} */ stage) => stage.steps)];
       const blocks = allSteps.filter((/** @type {any} */ step) => step.words);
       this.blockBytes = 4 * Math.max(4, ...blocks.map((/** @type {any} */ step) => step.words.length));
       const stride = Math.ceil(this.blockBytes / align) * align;
@@ -137,13 +137,15 @@ export class Graph {
    */
   async runSetup(pipelines, onProgress) {
     const { device, document } = this;
-    const steps = document.setup ?? [];
-    const commands = await scoped(device, "the setup of the graph could not be prepared", () => this.commandsOf(steps, pipelines));
-    for (let i = 0; i < commands.length; i++) {
-      this.submit([commands[i]], {});
-      await guarded(device, device.queue.onSubmittedWorkDone(), this.watchdog, "the computation of the key's points");
-      onProgress({ step: "setup", done: i + 1, total: commands.length });
-    }
+    const steps = document.setup;
+    await scoped(device, "the GPU rejects the setup", async () => {
+      const commands = this.commandsOf(steps, pipelines);
+      for (let i = 0; i < commands.length; i++) {
+        this.submit([commands[i]], {});
+        await guarded(device, device.queue.onSubmittedWorkDone(), this.watchdog, "the setup");
+        onProgress({ step: "setup", done: i + 1, total: commands.length });
+      }
+    });
     const usedBy = (/** @type {any[]} */ list) => new Set(list.flatMap((step) =>
       [step.source?.buffer, step.target?.buffer, ...(step.bind ?? []).map((/** @type {number[]} */ binding) => binding[0])]));
     const ends = [...Object.values(this.inputs), ...Object.values(this.outputs)].map((target) => ({ target }));

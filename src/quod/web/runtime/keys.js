@@ -169,14 +169,14 @@ export async function loadConstants(reader, { parts, ranges }, write) {
     const bytes = await reader.piece(part);
     for (let at = 0; at < bytes.length; ) {
       const range = ranges[index];
-      const length = range.deflated ?? range.bytes;
+      const length = range.deflated ? Math.ceil(range.deflated / 4) * 4 : range.bytes;
       const chunk = bytes.subarray(at, at + Math.min(bytes.length - at, length - done));
       if (range.deflated) chunks.push(chunk);
       else write(range, done, chunk);
       at += chunk.length;
       done += chunk.length;
       if (done < length) continue;
-      if (range.deflated) write(range, 0, await inflated(chunks, range.bytes));
+      if (range.deflated) write(range, 0, await inflated(new Blob(chunks).slice(0, range.deflated), range.bytes));
       chunks = [];
       done = 0;
       index++;
@@ -189,11 +189,11 @@ export async function loadConstants(reader, { parts, ranges }, write) {
 /**
  * Returns a constant that is stored as the differences of its words, byte by byte, deflated
  * (`quod.web.data_files` in Python).
- * @param {BlobPart[]} chunks
+ * @param {Blob} blob
  * @param {number} size
  */
-async function inflated(chunks, size) {
-  const stream = new Blob(chunks).stream().pipeThrough(new DecompressionStream("deflate"));
+async function inflated(blob, size) {
+  const stream = blob.stream().pipeThrough(new DecompressionStream("deflate"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
   const count = size / 4;
   if (bytes.length !== size) throw new DeviceError("the browser has not decompressed the key");
