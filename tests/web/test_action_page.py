@@ -22,7 +22,7 @@ from tests.support.site import serve
 from tests.web.tables import export_action_table_site, export_table_site
 from tests.web.test_page import ENDED, content_of_download, opened, proved
 from tests.web.test_python_circuits import TRACES
-from tests.zcash.proofs.test_files import json_of, little
+from tests.zcash.files.test_infos import json_of, little
 
 DRAWN = ("alpha", "esk", "rcv")
 

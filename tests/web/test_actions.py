@@ -18,11 +18,12 @@ from quod.groth16.proof import Proof
 from quod.r1cs.inputs import Inputs
 from quod.web.action import action_to_json
 from quod.web.signals import signals_of
+from quod.zcash.files.descriptions import description_to_json
+from quod.zcash.files.infos import secrets_to_json
 from quod.zcash.proofs.description import Description
-from quod.zcash.proofs.files import description_to_json, secrets_to_json
 from quod.zcash.proofs.kinds import KINDS
 from tests.web.runtime import Node
-from tests.zcash.proofs.test_files import WRONG_CONVERTS, WRONG_NOTES, WRONG_SPENDS, json_of, little
+from tests.zcash.files.test_infos import WRONG_CONVERTS, WRONG_NOTES, WRONG_SPENDS, json_of, little
 
 pytestmark = pytest.mark.node
 

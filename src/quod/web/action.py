@@ -1,6 +1,6 @@
 """Spends, Outputs and Converts of Zcash in the browser: the kind of proof of a site, and its key.
 
-The page reads the private information that `quod.zcash.proofs.files` reads, and writes descriptions
+The page reads the private information that `quod.zcash.files` reads, and writes descriptions
 as it does; `runtime/zcash` is its JavaScript.
 """
 

@@ -1,6 +1,6 @@
 /**
  * Reads the private information of a Spend, an Output or a Convert: the JSON of `quod zcash prove-spend`,
- * `prove-output` and `prove-convert` (`quod.zcash.proofs.files` in Python).
+ * `prove-output` and `prove-convert` (`quod.zcash.files` in Python).
  *
  * Each function returns the inputs of the circuit, and by name the scalars that later steps of a transaction need.
  * Scalars that a document lacks are drawn. Errors name the field and never show a value.
