@@ -40,7 +40,12 @@ def read_descriptions(path: Path, device: DeviceChoice = "cpu") -> DescriptionFi
     field, for a malformed signature.
     """
     with opened(path, _DESCRIPTIONS) as document:
-        is_bundle = isinstance(document, dict) and not document.keys().isdisjoint(BUNDLE_FIELDS)
+        # A description may have other fields, such as the sighash of its transaction.
+        is_bundle = (
+            isinstance(document, dict)
+            and _PROOF not in document
+            and not document.keys().isdisjoint(BUNDLE_FIELDS)
+        )
         signatures = bundle_signatures(document) if is_bundle else None
         entries = dict(_named_entries(document, is_bundle=is_bundle))
         if not entries:
