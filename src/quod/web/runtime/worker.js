@@ -60,9 +60,8 @@ const tasks = {
   },
   async prove({ text, witness }, onProgress) {
     const action = await loadAction(await readSite(read));
-    const input = witness ?? (action ? action.parse(text) : parseInput(text));
-    // An error of the document is shown before the key is loaded.
-    if (action) action.read(input);
+    // An error of a document is shown before the key is loaded.
+    const input = witness ?? (action ? action.read(action.parse(text)) : parseInput(text));
     reportLoading = onProgress;
     for (const notice of notices) onProgress({ notice });
     notices = [];

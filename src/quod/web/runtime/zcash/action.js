@@ -6,6 +6,18 @@ import { bytesOf } from "./jubjub.js";
 
 const READERS = { spend: readSpend, output: readOutput, convert: readConvert };
 
+/** What a document says: the inputs of the circuit, and in hex the scalars that later steps of the transaction need. */
+export class Information {
+  /**
+   * @param {Record<string, any>} inputs
+   * @param {Record<string, string>} secrets
+   */
+  constructor(inputs, secrets) {
+    this.inputs = inputs;
+    this.secrets = secrets;
+  }
+}
+
 /** The kind of action that a site proves; `site.json` names it. */
 export class Action {
   /** @param {{ statement: "spend" | "output" | "convert", protocol: import("./documents.js").Protocol }} parameters */
@@ -23,13 +35,14 @@ export class Action {
   }
 
   /**
-   * Returns the inputs of the circuit for a document of private information, and in hex the scalars that later steps
-   * of the transaction need. Throws InputError or MismatchError.
+   * Reads a document of private information; returns it unchanged if it has been read already. Throws InputError or
+   * MismatchError.
    * @param {unknown} document
    */
   read(document) {
+    if (document instanceof Information) return document;
     const { inputs, secrets } = READERS[this.statement](this.protocol, document);
-    return { inputs, secrets: Object.fromEntries(Object.entries(secrets).map(([name, scalar]) => [name, hexOf(bytesOf(scalar))])) };
+    return new Information(inputs, Object.fromEntries(Object.entries(secrets).map(([name, scalar]) => [name, hexOf(bytesOf(scalar))])));
   }
 
   /**
