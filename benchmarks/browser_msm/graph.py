@@ -19,6 +19,7 @@ from quod.device.memory.buffer import Buffer
 from quod.device.runtime.recording import Recording
 from quod.field.kernels import field_to_montgomery
 from quod.frozen import replace
+from quod.msm.gpu.reduce.weighted_sums import line_bytes
 from quod.msm.gpu.run.resident import ResidentMsm
 from quod.msm.gpu.run.workspace import Workspace
 from quod.msm.options import MsmOptions
@@ -34,8 +35,8 @@ def msm_graph(
 ) -> tuple[GraphFiles, ResidentMsm]:
     """The files of an MSM of one scalar a point, with inputs ``scalars`` and perhaps ``points``.
 
-    The outputs are ``point``, affine in Montgomery form, and ``flag``, whose first word is 0 unless
-    a scalar was too large.
+    The outputs are ``lines``, which `finish.Finisher` adds up, and ``flag``, whose first word is 0
+    unless a scalar was too large.
     """
     device = ExportDevice(limbs=limbs, resident_lanes=resident_lanes)
     if kind == "given":
@@ -43,7 +44,8 @@ def msm_graph(
         options = replace(options, precompute_factor=1)
     resident = ResidentMsm(device, group, points, options)
     scalars = device.allocate(32 * len(points), zero=False)
-    point, flag = device.allocate(8 * group.point_words, zero=False), device.allocate(16)
+    lines = device.allocate(line_bytes(resident.plan()), zero=False)
+    flag = device.allocate(16)
     inputs, stages = {"scalars": scalars}, []
     if kind == "given":
         inputs["points"] = device.allocate(points.nbytes, zero=False)
@@ -51,9 +53,9 @@ def msm_graph(
         stages.append(_conversion(device, group, inputs["points"], bases.memory))
     recording = device.stream("msm").record()
     workspace = Workspace(device, resident.workspace_bytes())
-    resident.record_to_point(recording, scalars, point, flag, workspace=workspace)
+    resident.record_to_lines(recording, scalars, lines, flag, workspace=workspace)
     stages.extend(_by_label(recording.finish().recording))
-    outputs = {"point": point, "flag": flag}
+    outputs = {"lines": lines, "flag": flag}
     return graph_files(device, stages, inputs=inputs, outputs=outputs), resident
 
 

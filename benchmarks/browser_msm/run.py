@@ -9,6 +9,7 @@ Every result is checked against the processor's. README.md says what is compared
 from __future__ import annotations
 
 import argparse
+import functools
 import shutil
 import sys
 import tempfile
@@ -36,8 +37,10 @@ from quod.curve.groups import GROUPS  # noqa: E402
 from quod.device.discovery import open_device  # noqa: E402
 from quod.errors import QuodError  # noqa: E402
 from quod.field.array import random_elements  # noqa: E402
-from quod.msm import MsmBases, msm  # noqa: E402
+from quod.msm import MsmBases, affine_ints, msm  # noqa: E402
 from quod.msm.fixed_base import multiply_generator  # noqa: E402
+from quod.msm.gpu.layout import GpuMsmPlan  # noqa: E402
+from quod.msm.gpu.reduce.finish import Finisher  # noqa: E402
 from quod.msm.options import MsmOptions  # noqa: E402
 from quod.web import runtime_files  # noqa: E402
 from tests.support.browser import Browser, Page  # noqa: E402
@@ -95,20 +98,14 @@ def site_of(msm_problem: Problem, folder: Path) -> None:
     (folder / "scalars.bin").write_bytes(np.ascontiguousarray(msm_problem.scalars).tobytes())
 
 
-def run_ours(page: Page, msm_problem: Problem, runs: int) -> Side:
-    """Run the site's graph once, then `runs` times measured."""
+def run_ours(plan: GpuMsmPlan, page: Page, msm_problem: Problem, runs: int) -> Side:
+    """Run the site's graph once, then `runs` times measured; Python adds up the lines."""
     loaded: float = page.evaluate("import('./quod.js').then((m) => m.load())", timeout=TIMEOUT)
-    modulus = GROUP.coordinates
-    inverse = pow(modulus.montgomery_radix, -1, modulus.value)
-    rows = []
+    finisher, rows = Finisher([plan]), []
     for _ in range(runs + 1):
         row = page.evaluate("import('./quod.js').then((m) => m.run())", timeout=TIMEOUT)
-        size = modulus.bytes
-        point = tuple(
-            int.from_bytes(bytes(row["point"][at : at + size]), "little") * inverse % modulus.value
-            for at in (0, size)
-        )
-        if point != msm_problem.expected or any(row["flag"]):
+        (words,) = finisher.finish([np.frombuffer(bytes(row["lines"]), np.uint64)])
+        if affine_ints(GROUP, words[0]) != msm_problem.expected or any(row["flag"]):
             raise QuodError("the browser's MSM is wrong; please report it")
         rows.append(row)
     for name, milliseconds in rows[-1]["stages"]:
@@ -169,8 +166,9 @@ def main() -> None:
             for kind in arguments.bases or KINDS:
                 folder = Path(name) / f"{kind}-{log2}"
                 site_of(msm_problem, folder)
-                _write_graph(folder / "graph", msm_problem, kind, arguments)
-                quod_side = _measured(browser, folder, run_ours, msm_problem, arguments.runs)
+                plan = _write_graph(folder / "graph", msm_problem, kind, arguments)
+                run = functools.partial(run_ours, plan)
+                quod_side = _measured(browser, folder, run, msm_problem, arguments.runs)
                 parameters = {"group": GROUP.name, "log2": log2, "bases": kind}
                 rows += _rows(parameters, arguments, quod_side, peer_side)
     report(rows, as_json=False)
@@ -180,8 +178,9 @@ def main() -> None:
 
 def _write_graph(
     folder: Path, msm_problem: Problem, kind: str, arguments: argparse.Namespace
-) -> None:
-    graph, _ = msm_graph(
+) -> GpuMsmPlan:
+    """Write the files of Quod's MSM to a new folder; return its plan."""
+    graph, resident = msm_graph(
         GROUP, msm_problem.points, kind, limbs=arguments.limbs,
         resident_lanes=arguments.resident_lanes, options=MsmOptions(),
     )  # fmt: skip
@@ -189,6 +188,7 @@ def _write_graph(
     for file_name, content in {**runtime_files(), **graph.files}.items():
         with (folder / file_name).open("wb") as file:
             file.write(content) if isinstance(content, bytes) else content(file)
+    return resident.plan()
 
 
 def _rows(

@@ -56,7 +56,7 @@ CPU_ONLY = {
 
 WGSL_ONLY = {
     r"msm\.gpu\.sum_round\[": "where lanes cannot shuffle; CUDA has sum_lines and sum_short_lines",
-    r"msm\.gpu\.finish_lines\[": "where there is no host, as in browsers; elsewhere that is faster",
+    r"msm\.gpu\.(sum_terms|accumulate_completely)\[": "for browsers, which compile WGSL",
 }
 """Kernels that CUDA is given none of, and why."""
 

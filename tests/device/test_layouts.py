@@ -23,6 +23,7 @@ from quod.formats import Zkey, coefficient_dtype
 from quod.groth16.gpu.key import GpuKey
 from quod.msm import FixedBase, MsmOptions
 from quod.msm.gpu.device_limits import DeviceLimits
+from quod.msm.gpu.reduce.weighted_sums import line_bytes
 from quod.msm.gpu.run import resident
 from quod.msm.gpu.run.device_plan import plan_gpu_msm, with_batch
 from quod.msm.gpu.run.engine import GpuEngine
@@ -116,9 +117,9 @@ def lay_out_over(rng: random.Random, device: LayoutDevice, bases: ResidentMsm, l
     workspace = Workspace(device, bases.workspace_bytes(plan))
     recording = device.stream("msm").record()
     if rng.random() < 0.5:
-        out = device.allocate(8 * plan.batch * bases.group.point_words)
-        bases.record_to_point(
-            recording, words, out, device.allocate(16), workspace=workspace, plan=plan,
+        lines = device.allocate(line_bytes(plan))
+        bases.record_to_lines(
+            recording, words, lines, device.allocate(16), workspace=workspace, plan=plan,
             indices=indices,
         )  # fmt: skip
     else:

@@ -11,7 +11,6 @@ from unittest.mock import patch
 
 import numpy as np
 
-from quod.curve.array import from_points
 from quod.curve.groups import GROUPS
 from quod.curve.weierstrass.affine import affine_group
 from quod.device.cpu.device import CpuDevice
@@ -22,10 +21,12 @@ from quod.formats import Witness, Zkey
 from quod.groth16 import ProvingKey
 from quod.groth16.gpu.graph import GraphStage, ProofGraph
 from quod.msm import msm
+from quod.msm.gpu.layout import GpuMsmPlan
 from quod.web import site
 from quod.web.action import action_key
 from quod.web.site import Site
 from quod.zcash.proofs.infos import ProofInfo
+from tests.msm.sums import sums_of as xyzz_sums
 
 EXAMPLE = Path(__file__).resolve().parents[2] / "examples" / "membership"
 
@@ -53,16 +54,19 @@ def sums_of(zkey: Zkey, witness: Witness) -> dict[str, object]:
 
 def table_graph(zkey: Zkey, sums: dict[str, object], device: ExportDevice) -> ProofGraph:
     """A graph that gives these sums whatever the witness."""
-    results: dict[str, Buffer | None] = {}
+    lines: dict[str, Buffer | None] = {}
+    plans: dict[str, GpuMsmPlan] = {}
     flags: dict[str, Buffer] = {}
     witness = device.allocate(32 * zkey.variables, zero=False)
     stages = []
     constants = []
     for name, point in sums.items():
         group = GROUPS[f"{zkey.curve}.g{2 if name == 'B2' else 1}"]
-        words = from_points(group, [point]).reshape(-1)  # type: ignore[list-item]
+        # The one window has two lines, of which the first weighs 1.
+        plans[name] = GpuMsmPlan(group, 1, 2, 1, 1, 1, 1)
+        words = xyzz_sums(group, [point, None])
         source, zero = device.upload(words), device.allocate(16)
-        results[name] = out = device.allocate(words.nbytes, zero=False)
+        lines[name] = out = device.allocate(words.nbytes, zero=False)
         flags[name] = flag = device.allocate(16, zero=False)
         recording = device.stream(name).record()
         recording.copy(source, out)
@@ -70,8 +74,8 @@ def table_graph(zkey: Zkey, sums: dict[str, object], device: ExportDevice) -> Pr
         stages.append(GraphStage(f"MSM {name}", recording.finish().recording))
         constants += [source, zero]
     return ProofGraph(
-        device, zkey.curve, zkey.variables, zkey.public, witness, tuple(stages), results, flags,
-        tuple(constants), 0,
+        device, zkey.curve, zkey.variables, zkey.public, witness, tuple(stages), lines, plans,
+        flags, tuple(constants), 0,
     )  # fmt: skip
 
 

@@ -245,7 +245,7 @@ def test_a_witness_of_another_input_gives_no_proof(browser: Browser, exported: P
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("data-000.bin", "data-000.bin has 100 bytes instead of 384: it is truncated"),
+        ("data-000.bin", "data-000.bin has 100 bytes instead of 1536: it is truncated"),
         ("graph.json", "graph.json has 100 bytes instead of"),
         ("kernels.json", "kernels.json is damaged: its SHA-256 differs from the one"),
         (

@@ -14,14 +14,14 @@ export async function load() {
   return total;
 }
 
-/** One run: milliseconds, the bytes of the point, the flag, and milliseconds by stage. */
+/** One run: milliseconds, the bytes of the lines, the flag, and milliseconds by stage. */
 export async function run() {
   const begin = performance.now();
   const { outputs, timings } = await graph.run(given);
   const total = performance.now() - begin;
   return {
     total,
-    point: [...outputs.point],
+    lines: [...outputs.lines],
     flag: [...outputs.flag.slice(0, 4)],
     stages: timings.map(({ stage, seconds }) => [stage, 1000 * seconds]),
   };

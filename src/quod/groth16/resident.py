@@ -18,7 +18,7 @@ from quod.groth16.context import ProofContext, Tasks
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-# Points at infinity are removed from bases if more than this share of the points is at infinity.
+# The default of `KeyBases.of`.
 _MIN_INFINITE_SHARE = 0.1
 
 MAX_BATCH = 32
@@ -139,13 +139,17 @@ class KeyBases:
     @classmethod
     def of(
         cls, name: str, group: Group, points: Words, first: int = 0,
-        find_finite: FindFinite = _not_zero,
+        find_finite: FindFinite = _not_zero, min_infinite_share: float = _MIN_INFINITE_SHARE,
     ) -> KeyBases:  # fmt: skip
-        """Return the bases for a zkey's points, whose scalars begin at index `first`."""
+        """Return the bases for a zkey's points, whose scalars begin at index `first`.
+
+        min_infinite_share: points at infinity are removed if more than this share of the points
+            is at infinity.
+        """
         # A mapped file may have them at an unaligned address.
         points = np.require(points, requirements=("C", "A"))
         finite_indices = np.flatnonzero(find_finite(group, points))
-        if len(finite_indices) >= (1 - _MIN_INFINITE_SHARE) * len(points):
+        if len(finite_indices) >= (1 - min_infinite_share) * len(points):
             return cls(name, group, points, first, points, None)
         indices = (finite_indices + first).astype(np.uint32)
         return cls(name, group, points, first, points[finite_indices], indices)
@@ -158,11 +162,12 @@ class KeyBases:
 
 
 def bases_of(
-    zkey: Zkey, g1: Group, g2: Group, find_finite: FindFinite = _not_zero
-) -> list[KeyBases]:
-    """Return the bases of the five MSMs of a proof."""
+    zkey: Zkey, g1: Group, g2: Group, find_finite: FindFinite = _not_zero,
+    min_infinite_share: float = _MIN_INFINITE_SHARE,
+) -> list[KeyBases]:  # fmt: skip
+    """Return the bases of the five MSMs of a proof; see `KeyBases.of`."""
     return [
-        KeyBases.of(name, group, points, first, find_finite)
+        KeyBases.of(name, group, points, first, find_finite, min_infinite_share)
         for name, group, points, first in (
             ("B2", g2, zkey.b_g2, 0),
             ("A", g1, zkey.a, 0),

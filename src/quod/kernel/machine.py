@@ -88,6 +88,11 @@ class Capability(StrEnum):
     """The driver inlines functions and compiles large kernels slowly. Prefer loops to unrolled
     steps, and an interpreted program over a private array to values in registers."""
 
+    FEW_KERNELS = "few_kernels"
+    """Users wait for the compilation of all kernels before the first result. Prefer one kernel for
+    several purposes to a faster kernel for each, and little shared memory, which some drivers zero
+    word by word."""
+
     WORD_STORES = "word_stores"
     """Memory consists of 32-bit words: a narrower store is an atomic operation on a word."""
 

@@ -12,7 +12,7 @@ from quod.kernel.registry import register
 from quod.msm.fixed_base import list_table_entries
 from quod.msm.gpu.buckets import accumulate as gpu_accumulate
 from quod.msm.gpu.buckets import affine_trees, merge
-from quod.msm.gpu.reduce import finish, finish_on_device, rounds, weighted_sums
+from quod.msm.gpu.reduce import finish, rounds, serial, weighted_sums
 from quod.msm.gpu.run import base_multiples
 from quod.msm.gpu.run.fixed_base import multiply_from_table
 from quod.msm.gpu.sort.kernels import register_sorting
@@ -55,7 +55,7 @@ def _register_sums(name: str, form: Form) -> None:
         ("carry_sums", merge.carry_sums, {}),
         ("sum_lines", weighted_sums.sum_lines, {"gathered": True}),
         ("sum_round", rounds.sum_round, {}),
-        ("finish_lines", finish_on_device.finish_lines, {}),
+        ("sum_terms", serial.sum_terms, {}),
         ("weigh_lines", finish.weigh_lines, {}),
         ("combine_lines", finish.combine_lines, {}),
     ):
@@ -93,10 +93,11 @@ _FORMS: tuple[tuple[str, Form], ...] = (
 for _name, _form in _FORMS:
     _register_sums(_name, _form)
     if _form == "weierstrass":
-        register(
-            f"msm.gpu.accumulate_again[{_name}]", gpu_accumulate.accumulate_again,
-            group=GROUPS[_name], form=_form,
-        )  # fmt: skip
+        for _definition in (gpu_accumulate.accumulate_again, gpu_accumulate.accumulate_completely):
+            register(
+                f"msm.gpu.{_definition.name}[{_name}]", _definition, group=GROUPS[_name],
+                form=_form,
+            )  # fmt: skip
 for _name in ("bn254.g1", "bls12_381.g2"):
     register(f"msm.sum_segments[{_name}]", sum_segments, group=GROUPS[_name])
     register(

@@ -9,6 +9,7 @@ from quod.field.moduli import BN254_FR
 from quod.field.roots import root_of_unity
 from quod.kernel.registry import register
 from quod.ntt.gpu.factors import fill_progressions
+from quod.ntt.gpu.levels import transform_level
 from quod.ntt.gpu.schedule import DEFAULT_TUNING
 from quod.ntt.gpu.transform import PassParameters, transform_tiles
 from quod.ntt.host.passes import PassShape, transform_pass
@@ -47,7 +48,7 @@ for _direction in get_args(Direction):
             resident=DEFAULT_TUNING.resident,
         ),
     )  # fmt: skip
-for _definition in (fill_progressions, product_less, quotient_difference):
+for _definition in (fill_progressions, product_less, quotient_difference, transform_level):
     register(f"ntt_{_definition.name}.{_FIELD.name}", _definition, modulus=_FIELD)
 
 _GROUP = GROUPS["bn254.g1"]

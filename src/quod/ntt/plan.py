@@ -211,6 +211,7 @@ class NttPlan:
             return
         # Imported here, so that a process that only uses the CPU does not load the GPU's kernels.
         from quod.ntt.gpu.launches import record_transform, transform_of
+        from quod.ntt.gpu.levels import record_levels, supports
 
         transform, permuted = transform_of(
             self.modulus, self.log2_size, self.generator, way == "inverse", ordering, shift, scaled
@@ -220,13 +221,29 @@ class NttPlan:
         batch_limit = min(batch, self.device.largest_buffer // transform_bytes)
         for first_transform in range(0, batch, batch_limit):
             count = min(batch_limit, batch - first_transform)
-            record_transform(
-                recording, self.device, transform,
-                data.slice(
-                    first_transform * transform_bytes, (first_transform + count) * transform_bytes
-                ),
-                batch=count, permuted=permuted, tuning=self._tuning, label=f"NTT {way} {ordering}",
-            )  # fmt: skip
+            vectors = data.slice(
+                first_transform * transform_bytes, (first_transform + count) * transform_bytes
+            )
+            label = f"NTT {way} {ordering}"
+            if self.prefers_unscaled and permuted == "none" and supports(transform):
+                record_levels(
+                    recording, self.device, transform, vectors, batch=count, label=label
+                )  # fmt: skip
+            else:
+                record_transform(
+                    recording, self.device, transform, vectors, batch=count, permuted=permuted,
+                    tuning=self._tuning, label=label,
+                )  # fmt: skip
+
+    @property
+    def prefers_unscaled(self) -> bool:
+        """True if recorded transforms with ``scaled=False`` compile faster than others.
+
+        That is so on devices for few kernels, for transforms that permute no data.
+        """
+        from quod.ntt.gpu.levels import prefers_levels
+
+        return prefers_levels(self.device)
 
     def peak_bytes(self, *, batch: int = 1, ordering: Ordering = "NN") -> int:
         """Return the bytes of tables and scratch that a transform needs in addition to its data.
@@ -244,13 +261,15 @@ class NttPlan:
             second_buffer_bytes = (
                 (batch << self.log2_size) * self.modulus.bytes * (ordering in ("NN", "RR"))
             )
-            return transform_bytes(
+            bytes_by_passes = transform_bytes(
                 self.device,
                 self.modulus.bytes,
                 self.log2_size,
                 self._tuning,
                 second_buffer_bytes=second_buffer_bytes,
             )
+            # By levels, the table of twiddles has an entry for each point.
+            return max(bytes_by_passes, self.prefers_unscaled * self.size * self.modulus.bytes)
         log_rows = self._log_rows(batch)
         tables = tables_bytes(self._cpu, self.modulus, log_rows)
         return tables + max(self._scratch_bytes(rows, batch) for rows in log_rows)

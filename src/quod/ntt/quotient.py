@@ -102,8 +102,10 @@ def record_coset_quotient(
     Raises the errors of `coset_quotient`, and DeviceError on a device that computes in host memory.
     """
     check_data(out, plan.modulus, plan.log2_size, batch)
-    vectors = 3 * batch
-    plan.record(recording, "inverse", evaluations, batch=vectors, ordering="NR")
+    vectors, scaled = 3 * batch, not plan.prefers_unscaled
+    plan.record(
+        recording, "inverse", evaluations, batch=vectors, ordering="NR", scaled=scaled
+    )  # fmt: skip
     plan.record(
         recording, "forward", evaluations, batch=vectors, ordering="RN", coset=_coset_shift(plan)
     )
@@ -116,7 +118,9 @@ def record_coset_quotient(
         for i in range(3)
     )
     recording.launch(
-        plan.device.compile(product_less, modulus=modulus, in_one=in_one),
+        plan.device.compile(
+            product_less, modulus=modulus, in_one=in_one, scale=1 if scaled else plan.size
+        ),
         -(-size // plan.device.lanes), a, b, c, out, size,
         label="quotient", bytes=4 * vector_bytes, modmuls=2 * size,
         multiply_adds=2 * size * product_cost(modulus),
@@ -137,8 +141,10 @@ def record_quotient_coefficients(
     if vector_bytes % _GPU_ALIGNMENT:
         raise InputError(f"{size} elements of {modulus.name} do not fill {_GPU_ALIGNMENT} bytes")
     a, b, c = (evaluations.slice(i * vector_bytes, (i + 1) * vector_bytes) for i in range(3))
-    device, shift = plan.device, _coset_shift(plan)
-    plan.record(recording, "inverse", evaluations, batch=3 * batch, ordering="NR")
+    device, shift, scaled = plan.device, _coset_shift(plan), not plan.prefers_unscaled
+    plan.record(
+        recording, "inverse", evaluations, batch=3 * batch, ordering="NR", scaled=scaled
+    )  # fmt: skip
     ab = evaluations.slice(0, 2 * vector_bytes)
     plan.record(recording, "forward", ab, batch=2 * batch, ordering="RN", coset=shift)
     workgroups = -(-size // device.lanes)
@@ -147,8 +153,11 @@ def record_quotient_coefficients(
         label="a ∘ b", bytes=3 * vector_bytes, modmuls=size,
         multiply_adds=size * product_cost(modulus),
     )  # fmt: skip
-    plan.record(recording, "inverse", a, batch=batch, ordering="NR", coset=shift)
-    weights = device.upload(from_integers(modulus, _difference_weights(plan, 1, 1)))
+    plan.record(
+        recording, "inverse", a, batch=batch, ordering="NR", coset=shift, scaled=scaled
+    )  # fmt: skip
+    scales = (1, 1) if scaled else (plan.size, plan.size**3)
+    weights = device.upload(from_integers(modulus, _difference_weights(plan, *scales)))
     recording.launch(
         device.compile(quotient_difference, modulus=modulus), workgroups, c, a, out, weights, size,
         label="quotient", bytes=3 * vector_bytes, modmuls=2 * size,
@@ -294,15 +303,20 @@ def product_less(
     *,
     modulus: Modulus,
     in_one: bool = False,
+    scale: int = 1,
 ) -> None:
     """Compute out[i] = a[i] * b[i] - c[i], from Montgomery form to canonical integers.
 
+    scale: a factor by which a, b and c are too large.
     in_one: pass one array of all a, then all b, then all c as each of the three arguments.
     """
     f = prime_field(k, modulus)
     i = k.global_id().cast(types.u64)
-    inverse_radix = f.constant(pow(modulus.montgomery_radix, -1, modulus.value))
+    factor = f.constant(pow(modulus.montgomery_radix * scale**2, -1, modulus.value))
     with k.if_(i < count):
         b_index, c_index = (i + count, i + count * 2) if in_one else (i, i)
-        difference = f.load(a, i) * f.load(b, b_index) - f.load(c, c_index)
-        f.store(out, i, difference * inverse_radix)
+        less = f.load(c, c_index)
+        if scale != 1:
+            less = less * f.constant(scale)
+        difference = f.load(a, i) * f.load(b, b_index) - less
+        f.store(out, i, difference * factor)

@@ -8,7 +8,7 @@ from importlib.resources import files
 
 MODULES = (
     "quod.js", "site.js", "errors.js", "field.js", "curve.js", "curves.js", "verify.js",
-    "witness.js", "witness_file.js", "files.js", "keys.js", "device.js", "graph.js",
+    "witness.js", "witness_file.js", "files.js", "keys.js", "device.js", "graph.js", "msm.js",
 )  # fmt: skip
 """The modules of the library, which programs import; ``quod.d.ts`` has the types."""
 

@@ -28,6 +28,8 @@ from quod.groth16.encodings.bellman_key import zkey_of
 from quod.groth16.gpu.graph import ProofGraph, record_proof
 from quod.groth16.soundness import weakness_of
 from quod.groth16.verifier import VerifyingKey
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.reduce.weighted_sums import vectors_of
 from quod.r1cs import Circuit
 from quod.web.action import action_key, action_name, action_to_json
 from quod.web.circuit_key import check_circuit
@@ -159,6 +161,7 @@ def export_site(
         "public": key.public,
         "constraints": key.constraints,
         "points": _points(key),
+        "lines": {name: line_shape(plan) for name, plan in graph.plans.items()},
         "insecure": weakness is not None,
         "action": action_to_json(action) if action else None,
         "signals": [signal.to_json() for signal in merged(input_symbols, signals)]
@@ -208,13 +211,20 @@ def _check_text(value: object, what: str, path: str | PathLike[str] | None = Non
 def proof_graph_files(graph: ProofGraph[ExportDevice]) -> GraphFiles:
     """Return the files of a recorded proof.
 
-    The graph's input is ``witness``. Its outputs are the multi-scalar products by name, and a word
-    ``NAME flag`` for each, which is nonzero if a scalar was not below the group order.
+    The graph's input is ``witness``. Its outputs are the lines of the multi-scalar products by
+    name, and a word ``NAME flag`` for each, which is nonzero if a scalar was not below the group
+    order.
     """
-    outputs = {name: point for name, point in graph.results.items() if point is not None}
+    outputs = {name: lines for name, lines in graph.lines.items() if lines is not None}
     outputs |= {f"{name} flag": flag.slice(0, 4) for name, flag in graph.flags.items()}
     stages = [Stage(stage.name, stage.recording) for stage in graph.stages]
     return graph_files(graph.device, stages, inputs={"witness": graph.witness}, outputs=outputs)
+
+
+def line_shape(plan: GpuMsmPlan) -> dict[str, Any]:
+    """Return the shape of a product's lines, for the runtime that adds them up."""
+    vectors = [{"bits": vector.bits, "place": vector.place} for vector in vectors_of(plan)]
+    return {"windowBits": plan.window_bits, "windows": plan.windows, "vectors": vectors}
 
 
 def _points(key: Zkey) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Set
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +11,6 @@ import pytest
 
 from quod.codegen.ptx.machine import ptx_machine
 from quod.curve.array import Point, to_points
-from quod.curve.groups import GROUPS
 from quod.device.emulated.device import EmulatedKernel
 from quod.device.export.device import ExportDevice
 from quod.device.memory.buffer import Buffer
@@ -27,11 +26,9 @@ from quod.kernel.interpreter.interpreter import interpret
 from quod.kernel.ir.nodes import Kernel
 from quod.kernel.ir.types import PointerType
 from quod.kernel.ops.semantics import NUMPY_TYPES
-from quod.msm.gpu.reduce.finish_on_device import finish_lines
+from quod.msm.gpu.reduce.finish import Finisher
 from tests.groth16.conftest import Made
 from tests.groth16.test_setup import TRIVIAL
-from tests.msm.inputs import reference
-from tests.msm.sums import bases_of, points_of
 
 Make = Callable[[str], Made]
 
@@ -48,20 +45,14 @@ def traced(step_kernel: EmulatedKernel, definition: KernelDefinition) -> Kernel:
     return definition.trace(machine, **step_kernel.static)
 
 
-def run(graph: ProofGraph, witness: Witness, *, finished: Set[str]) -> dict[str, Point]:
-    """The sums, by an interpreter, from scratch memory with a pattern in it.
-
-    Of the `finished` MSMs it also runs the end, a chain of a few hundred doublings, which is most
-    of its time; that of the others is done with integers.
-    """
+def run(graph: ProofGraph, witness: Witness) -> dict[str, Point]:
+    """The sums, by an interpreter, from scratch memory with a pattern in it."""
     device = graph.device
     for memory in scratch(graph):
         device.bytes_of(memory)[:] = 0xFB
     device.bytes_of(graph.witness)[:] = np.ascontiguousarray(witness.values).view(np.uint8).ravel()
-    for stage, step in stages_and_steps(graph):
+    for step in steps(graph):
         match step:
-            case Launch() if is_finish(step) and stage.removeprefix("MSM ") not in finished:
-                finish(device, step)
             case Launch():
                 launch(device, step)
             case Copy():
@@ -69,13 +60,13 @@ def run(graph: ProofGraph, witness: Witness, *, finished: Set[str]) -> dict[str,
             case Fill():
                 device.bytes_of(step.target).view(np.uint32)[:] = step.word
     points: dict[str, Point] = {}
-    for name, memory in graph.results.items():
-        group = GROUPS[f"{graph.curve}.g{2 if name == 'B2' else 1}"]
+    for name, memory in graph.lines.items():
         if memory is None:
             points[name] = None
             continue
-        words = device.bytes_of(memory).view(np.uint32).reshape(1, *group.shape)
-        points[name] = to_points(group, words)[0]
+        plan = graph.plans[name]
+        (words,) = Finisher([plan]).finish([device.bytes_of(memory).view(np.uint64)])
+        points[name] = to_points(plan.group, words.view(np.uint32).reshape(1, *plan.group.shape))[0]
         assert device.bytes_of(graph.flags[name]).view(np.uint32)[0] == 0
     return points
 
@@ -93,46 +84,8 @@ def launch(device: ExportDevice, step: Launch) -> None:
     interpret(kernel, step.groups, values, groups_at_once=step.kernel.groups_at_once)
 
 
-def is_finish(step: Launch) -> bool:
-    assert isinstance(step.kernel, EmulatedKernel)
-    return step.kernel.name == finish_lines.name
-
-
-def finish(device: ExportDevice, step: Launch) -> None:
-    """Compute `finish_lines` with plain integers."""
-    assert isinstance(step.kernel, EmulatedKernel)
-    windows, all_windows, window_bits, lines, out = step.arguments
-    assert isinstance(lines, Buffer)
-    assert isinstance(out, Buffer)
-    assert isinstance(windows, int)
-    assert isinstance(window_bits, int)
-    static = step.kernel.static
-    assert (step.groups, static["form"], all_windows) == (1, "weierstrass", windows)
-    group = static["group"]
-    law = reference(group)
-    # A pair for each bit of a bucket's number, the highest first, and each window: the buckets
-    # that lack the bit, and those that have it.
-    sums = points_of(group, device.bytes_of(lines))
-    assert len(sums) == 2 * windows * (window_bits - 1)
-    total = None
-    for window in reversed(range(windows)):
-        for bit in reversed(range(window_bits)):
-            total = law.add(total, total)
-            if bit < window_bits - 1:
-                total = law.add(total, sums[2 * ((window_bits - 2 - bit) * windows + window) + 1])
-        # Buckets count from 1, so that each is there once more.
-        lowest = 2 * ((window_bits - 2) * windows + window)
-        for every in sums[lowest : lowest + 2]:
-            total = law.add(total, every)
-    device.bytes_of(out)[:] = bases_of(group, [total]).view(np.uint8)
-
-
-def stages_and_steps(graph: ProofGraph) -> list[tuple[str, Step]]:
-    return [(stage.name, step) for stage in graph.stages for step in stage.recording.steps]
-
-
 def steps(graph: ProofGraph) -> list[Step]:
-    return [step for _, step in stages_and_steps(graph)]
+    return [step for stage in graph.stages for step in stage.recording.steps]
 
 
 def memory_of(step: Step) -> list[Buffer]:
@@ -181,14 +134,14 @@ def test_sums_of_the_recording(circuit_files: Make) -> None:
     assert [stage.name for stage in graph.stages] == [
         "A·w, B·w", "quotient", "MSM H", "MSM A", "MSM B1", "MSM C", "MSM B2",
     ]  # fmt: skip
-    assert run(graph, witness, finished={"A"}) == sums_of_the_cpu(zkey, witness)
+    assert run(graph, witness) == sums_of_the_cpu(zkey, witness)
 
 
 @pytest.mark.thorough
 def test_sums_over_another_curve(circuit_files: Make, recorded: ProofGraph) -> None:
     files = circuit_files("bls12_381")
     zkey, witness = Zkey.open(files.zkey), Witness.open(files.wtns)
-    assert run(recorded, witness, finished=set()) == sums_of_the_cpu(zkey, witness)
+    assert run(recorded, witness) == sums_of_the_cpu(zkey, witness)
 
 
 def test_sum_with_only_infinite_bases(tmp_path: Path) -> None:
@@ -198,9 +151,9 @@ def test_sum_with_only_infinite_bases(tmp_path: Path) -> None:
     witness = Witness.open(circuit.write_wtns(tmp_path / "c.wtns"))
     graph = record_proof(zkey, planning())
     expected = sums_of_the_cpu(zkey, witness)
-    empty = {name for name, memory in graph.results.items() if memory is None}
+    empty = {name for name, memory in graph.lines.items() if memory is None}
     assert empty
-    assert set(graph.flags) == set(graph.results) - empty
+    assert set(graph.flags) == set(graph.plans) == set(graph.lines) - empty
     assert all(expected[name] is None for name in empty)
 
 

@@ -19,6 +19,7 @@ from quod.errors import DeviceError
 from quod.groth16 import ProvingKey
 from quod.groth16.gpu.bases import KeyMsms, MsmMemory
 from quod.groth16.resident import KeyBases
+from quod.msm.gpu.reduce.weighted_sums import line_bytes
 from tests.groth16.conftest import Made
 
 MIB = 1 << 20
@@ -89,15 +90,15 @@ def check(device: Idle, parts: list[KeyBases], memory: MsmMemory, *, finished: b
     device.memory.peak = before
     bases = KeyMsms(device, parts, memory)
     scalars = device.allocate(32 * max(len(part.points) for part in parts))
-    out, flag = device.allocate(192), device.allocate(16)
-    argument_bytes = scalars.nbytes + out.nbytes + flag.nbytes
+    flag = device.allocate(16)
+    argument_bytes = scalars.nbytes + flag.nbytes
     recording = device.stream("proof").record()
     pending = []
     for part in parts:
         if finished:
-            bases.record_to_point(
-                recording, part.name, scalars, out.slice(0, 8 * part.group.point_words), flag
-            )
+            lines = device.allocate(line_bytes(bases.plan(part.name)))
+            argument_bytes += lines.nbytes
+            bases.record_to_lines(recording, part.name, scalars, lines, flag)
         else:
             pending.append(bases.record(recording, part.name, scalars))
     steps = recording.finish().recording.steps

@@ -11,7 +11,11 @@ import pytest
 from quod.codegen.wgsl.machine import PORTABLE
 from quod.curve.groups import GROUPS
 from quod.kernel.interpreter.interpreter import interpret
-from quod.msm.gpu.buckets.accumulate import accumulate, accumulate_again
+from quod.msm.gpu.buckets.accumulate import (
+    accumulate,
+    accumulate_again,
+    accumulate_completely,
+)
 from tests.msm.inputs import points, reference
 from tests.msm.sums import bases_of, machine, points_of
 from tests.support.thorough import one_and_others
@@ -78,6 +82,10 @@ def test_accumulation(name: str, ahead: bool, inlined: bool, words: int) -> None
     assert all(sums_read[i] == expected[i] for i in range(count) if i not in noted)
     # One workgroup goes over the list more than once.
     interpret(accumulate_again.trace(own_machine, **static), 1, list(arrays))
+    assert points_of(group, words[numbers]) == expected
+    sums[:] = 7
+    completely = accumulate_completely.trace(own_machine, **static)
+    interpret(completely, -(-room // 8), [u32(count), *arrays[:-1]])
     assert points_of(group, words[numbers]) == expected
     untouched = set(range(room)) - set(numbers)
     assert untouched

@@ -168,9 +168,7 @@ def test_cuts_compute_the_weighted_sum(resident: int) -> None:
             vectors[target] = lines
             shared += target.parts > 0
         host_vectors = weighted_sums.vectors_of(plan)
-        assert [
-            vector for vector in vectors if vector.is_short(weighted_sums.short_bits(plan))
-        ] == list(host_vectors)
+        assert [vector for vector in vectors if vector.is_short] == list(host_vectors)
         assert host_vectors[-1].place == 0
         totals = np.zeros(windows, np.int64)
         for vector in host_vectors:

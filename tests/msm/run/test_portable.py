@@ -9,25 +9,22 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.codegen.wgsl.machine import PORTABLE
+from quod.codegen.wgsl.machine import WgslTarget
 from quod.curve.groups import GROUPS
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.memory.buffer import Buffer
 from quod.errors import DeviceError, InputError
-from quod.kernel.interpreter.interpreter import interpret
 from quod.kernel.ir.types import Type, u8, u32
 from quod.msm import MsmOptions, affine_ints
 from quod.msm.gpu.device_limits import DeviceLimits
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.reduce import rounds, weighted_sums
 from quod.msm.gpu.reduce.finish import Finisher
-from quod.msm.gpu.reduce.finish_on_device import finish_lines, record_finish
 from quod.msm.gpu.run.device_plan import SortShape, fits, plan_gpu_msm
 from quod.msm.gpu.run.resident import ResidentMsm
 from quod.msm.gpu.run.workspace import Arena, MsmBuffers, Workspace, block_of, workspace_bytes
-from tests.msm.inputs import bases, by_logarithms, logarithms, points, reference, scalar_words
-from tests.msm.reduce.test_weighted_sums import line_of, lines_of, results_of
-from tests.msm.sums import bases_of, sums_of, traced
+from tests.msm.inputs import bases, by_logarithms, logarithms, scalar_words
+from tests.msm.reduce.test_weighted_sums import line_of
 
 GROUP = GROUPS["bn254.g1"]
 DEVICE = EmulatedDevice(executor="wgsl", resident_lanes=1 << 17)
@@ -94,14 +91,12 @@ def test_chunks_do_not_cross_pages() -> None:
 
 
 @pytest.mark.parametrize("resident", [256, 4096, 1 << 17])
-@pytest.mark.parametrize("on_device", [False, True])
-def test_reduction_levels_compute_the_weighted_sum(resident: int, on_device: bool) -> None:
+def test_reduction_levels_compute_the_weighted_sum(resident: int) -> None:
     """Points are integers here, as in `test_cuts_compute_the_weighted_sum`."""
     rng = np.random.default_rng(1)
     for window_bits, windows in ((2, 1), (3, 2), (6, 3), (8, 2), (11, 1), (13, 5), (16, 1)):
         plan = GpuMsmPlan(
             GROUP, 10, window_bits, windows, 1, 1, 4, limits=DeviceLimits(resident, shuffles=False),
-            on_device=on_device,
         )  # fmt: skip
         buckets = rng.integers(0, 1 << 20, plan.all_buckets)
         host_vectors = weighted_sums.vectors_of(plan)
@@ -123,7 +118,7 @@ def test_reduction_levels_compute_the_weighted_sum(resident: int, on_device: boo
             source = out
         totals, start = np.zeros(windows, np.int64), 0
         for vector in host_vectors:
-            assert vector.bits <= (1 if on_device else 5)
+            assert vector.bits <= 5
             weights = (np.arange(1 << vector.bits) << vector.place) + (vector is host_vectors[-1])
             points = lines[start : start + (windows << vector.bits)]
             totals += points.reshape(windows, -1) @ weights
@@ -132,62 +127,39 @@ def test_reduction_levels_compute_the_weighted_sum(resident: int, on_device: boo
         assert np.array_equal(totals, expected)
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("window_bits", "windows", "batch"),
-    [(2, 2, 2),
-     *(pytest.param(*case, marks=pytest.mark.thorough)
-       for case in ((2, 1, 1), (2, 3, 2), (4, 2, 2), (11, 1, 1)))],
-)  # fmt: skip
-def test_finishing_on_the_device(window_bits: int, windows: int, batch: int) -> None:
-    """The words that the host makes, from lines of its own kind."""
-    plan = GpuMsmPlan(GROUP, 10, window_bits, windows, 1, 1, 4, batch, on_device=True)
-    law, rng = reference(GROUP), random.Random(window_bits)
-    p, q = points(GROUP, 2)
-    choice = [p, q, law.neg(p), law.add(p, q)]
-    for filled in (0, min(9, plan.all_buckets)):
-        buckets = {
-            bucket: rng.choice(choice) for bucket in rng.sample(range(plan.all_buckets), filled)
-        }
-        lines = sums_of(GROUP, lines_of(plan, buckets))
-        assert lines.nbytes == weighted_sums.line_bytes(plan)
-        out = np.full(batch * GROUP.point_words, 7, np.uint64)
-        kernel = traced(finish_lines, PORTABLE.machine(8), group=GROUP, form="weierstrass")
-        interpret(kernel, batch, [windows, plan.all_windows, window_bits, lines, out])
-        assert np.array_equal(out, bases_of(GROUP, results_of(plan, buckets)))
-        host = Finisher([plan]).finish([lines])[0]
-        assert np.array_equal(out, host.reshape(-1))
-
-
-def test_host_plans_cannot_be_finished_on_the_device() -> None:
-    plan = GpuMsmPlan(GROUP, 10, 5, 1, 1, 1, 4)
-    lines, out = DEVICE.allocate(weighted_sums.line_bytes(plan)), DEVICE.allocate(64)
-    with pytest.raises(DeviceError, match="of a plan for results on the device"):
-        record_finish(DEVICE.stream().record(), DEVICE, plan, lines, out)
+def test_lines_of_another_size_are_rejected() -> None:
+    resident = ResidentMsm(DEVICE, GROUP, bases(GROUP, 3), MsmOptions(4, precompute_factor=1))
+    scalars, flag = DEVICE.allocate(96), DEVICE.allocate(16)
+    workspace = Workspace(DEVICE, resident.workspace_bytes())
+    with pytest.raises(DeviceError, match=r"the lines take \d+ bytes, not 64"):
+        resident.record_to_lines(
+            DEVICE.stream().record(), scalars, DEVICE.allocate(64), flag, workspace=workspace
+        )
 
 
 def run(
     device: EmulatedDevice, resident: ResidentMsm, vectors: list[list[int]],
     indices: list[int] | None = None,
 ) -> tuple[list[Any], list[Any], int]:  # fmt: skip
-    """Results made by the host, those made by the device, and the word of the flag."""
+    """Results of the recorded MSM, those from lines on the device, and the word of the flag."""
     group, batch = resident.group, len(vectors)
     plan = resident.plan(None, batch)
     assert plan.batch == batch
     scalars = device.upload(np.concatenate([scalar_words(vector) for vector in vectors]))
     picked = None if indices is None else device.upload(np.array(indices, np.uint32))
     workspace = Workspace(device, resident.workspace_bytes(plan))
-    out, flag = device.allocate(8 * group.point_words * batch), device.allocate(16)
+    out, flag = device.allocate(weighted_sums.line_bytes(plan)), device.allocate(16)
     shared: dict[str, Any] = {
         "workspace": workspace, "plan": plan, "indices": picked, "stride": len(vectors[0]),
     }  # fmt: skip
     recording = device.stream().record()
     pending = resident.record(recording, scalars, **shared)
-    resident.record_to_point(recording, scalars, out, flag, **shared)
+    resident.record_to_lines(recording, scalars, out, flag, **shared)
     recording.finish().submit().wait()
-    words, word = np.zeros((batch, group.point_words), np.uint64), np.zeros(4, np.uint32)
-    device.download(out, words)
+    lines, word = np.zeros(out.nbytes // 8, np.uint64), np.zeros(4, np.uint32)
+    device.download(out, lines)
     device.download(flag, word)
+    words = Finisher([plan]).finish([lines])[0]
     host_results = [affine_ints(group, result_words) for result_words in words]
     if word[0]:
         with pytest.raises(InputError) as error:
@@ -196,9 +168,16 @@ def run(
     return [affine_ints(group, result_words) for result_words in pending.finish()], host_results, 0
 
 
-@pytest.mark.thorough
-def test_device_results_match_the_host() -> None:
-    device = EmulatedDevice(executor="wgsl")
+def portable(*, few_kernels: bool, **properties: Any) -> EmulatedDevice:
+    target = WgslTarget(limbs="13", few_kernels=few_kernels)
+    device = EmulatedDevice(executor="wgsl", target=target, **properties)
+    assert DeviceLimits.of(device).compact == few_kernels
+    return device
+
+
+@pytest.mark.parametrize("few_kernels", [pytest.param(False, marks=pytest.mark.thorough), True])
+def test_lines_on_the_device_have_the_results(few_kernels: bool) -> None:
+    device = portable(few_kernels=few_kernels)
     resident = ResidentMsm(device, GROUP, bases(GROUP, 9), MsmOptions(scalar_bits=6, window_bits=3))
     source = random.Random(1)
     vectors = [[source.getrandbits(6) for _ in range(9)], [1] * 9]
@@ -211,9 +190,10 @@ def test_device_results_match_the_host() -> None:
 
 
 @pytest.mark.thorough
-def test_bases_in_chunks() -> None:
+@pytest.mark.parametrize("few_kernels", [False, True])
+def test_bases_in_chunks(few_kernels: bool) -> None:
     """A kernel reaches a third of the bases; some are infinite, and scalars are picked."""
-    device = EmulatedDevice(executor="wgsl", largest_buffer=81920)
+    device = portable(few_kernels=few_kernels, largest_buffer=81920)
     count, infinite = 2500, (3, 1023, 1024, 2499)
     base_words = bases(GROUP, 50)[np.arange(count) % 50].copy()
     base_words[list(infinite)] = 0

@@ -50,6 +50,7 @@ class WgslTarget:
     subgroup_size: the size of native subgroups; 0 if they are emulated.
     limbs: the representation of field elements; see `quod.field.strategies.limb_choice`.
     watched_loops: the driver may end a loop early, which kernels must detect and report.
+    few_kernels: users wait for the compilation of all kernels; see `Capability.FEW_KERNELS`.
     """
 
     limits: WgslLimits = WgslLimits()
@@ -57,6 +58,7 @@ class WgslTarget:
     subgroup_size: int = 0
     limbs: str = DEFAULT_LIMBS
     watched_loops: bool = False
+    few_kernels: bool = False
 
     def machine(self, workgroup_size: int = DEFAULT_WORKGROUP_SIZE) -> Machine:
         """Return the machine for a workgroup size.
@@ -71,6 +73,8 @@ class WgslTarget:
             features.add(Capability.U64)
         if self.watched_loops:
             features.add(Capability.WATCHED_LOOPS)
+        if self.few_kernels:
+            features.add(Capability.FEW_KERNELS)
         size, reserved = self.subgroup_size, 256
         if not size:
             features.add(Capability.SLOW_SUBGROUPS)

@@ -223,15 +223,16 @@ class ElementMachine:
         scratch = k.constant(len(self._names) * self.element_words, types.u32)
         # Each coefficient is a sum of two products. The result goes to scratch memory first, since
         # the target may be a factor of the second coefficient.
+        (left_low, left_high), (right_low, right_high) = (
+            (load(low), load(high)) for load in (decoder.left, decoder.right)
+        )
+        scaled = self.base.times(right_high, self._residue)
         with k.range(0, 2) as loop:
-            word_offset = loop.index * size
+            word_offset, is_low = loop.index * size, loop.index == 0
             # (l0 + l1*u)*(r0 + r1*u) = l0*r0 + residue*l1*r1 + (l0*r1 + l1*r0)*u
-            straight, crossed = decoder.right(word_offset), decoder.right(high - word_offset)
-            scaled = self.base.times(crossed, self._residue)
-            crossed = self.base.select(loop.index == 0, scaled, crossed)
-            product = self.base.sum_of_products(
-                [(decoder.left(low), straight), (decoder.left(high), crossed)]
-            )
+            straight = self.base.select(is_low, right_low, right_high)
+            crossed = self.base.select(is_low, scaled, right_low)
+            product = self.base.sum_of_products([(left_low, straight), (left_high, crossed)])
             self._finish(decoder, word_offset, product, scratch)
         k.store(self.memory, decoder.target(), *k.load(self.memory, scratch, self.element_words))
 

@@ -123,6 +123,27 @@ class SumArithmetic(ABC, Generic[P]):
     def add(self, p: P, q: P) -> P:
         """p + q."""
 
+    def sum_of_bases(
+        self, start: Operand, stop: Operand, entry: Callable[[Value], Value], bases: Value
+    ) -> P:
+        """Add the bases of the entries `entry(start)` to `entry(stop - 1)`, completely."""
+        with self.k.range(start, stop, carry=self.neutral()) as loop:
+            base_entry = entry(loop.index)
+            base = self.base(self.load_base(bases, base_entry), base_entry)
+            loop.next(self.add_base_completely(loop.carried, base))
+        result: P = loop.results
+        return result
+
+    def sum_of_sums(
+        self, count: Operand, term: Callable[[Value], tuple[Value, Value]], sums: Value
+    ) -> P:
+        """Add sums of an array: `term(i)` returns whether there is a term i, and its index."""
+        with self.k.range(0, count, carry=self.neutral()) as loop:
+            exists, index = term(loop.index)
+            loop.next(self._add_where(exists, loop.carried, lambda: self.load(sums, index)))
+        result: P = loop.results
+        return result
+
     @abstractmethod
     def double(self, p: P) -> P:
         """2p."""

@@ -7,7 +7,7 @@ of the registers that small limbs would, and goes through shared memory without 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -281,6 +281,59 @@ class PackedWeierstrassSums(PackedSums):
     def add_base_completely(self, total: Words, base: Words) -> Words:
         return self.add(total, self.begin(base))
 
+    def sum_of_bases(
+        self, start: Operand, stop: Operand, entry: Callable[[Value], Value], bases: Value
+    ) -> Words:
+        # The sum stays in its slots, so the loop carries no words.
+        self._put(self.machine, self.coordinates, self.neutral())
+        with self.k.range(start, stop) as loop:
+            base_entry = entry(loop.index)
+            base = self.begin(self.base(self.load_base(bases, base_entry), base_entry))
+            self._add_in_place(_ADD_AFFINE, base, self.k.constant(False, types.bool_))
+        return self._get(self.machine)
+
+    def sum_of_sums(
+        self, count: Operand, term: Callable[[Value], tuple[Value, Value]], sums: Value
+    ) -> Words:
+        k, machine = self.k, self.machine
+        self._put(machine, self.coordinates, self.neutral())
+        with k.range(0, count) as loop:
+            exists, index = term(loop.index)
+            with k.if_(exists):
+                self.load_slots(sums, index, self.others)
+                addend = tuple(word for name in self.others for word in machine.get(name))
+                self._add_in_place(_ADD_POINT, addend, self.is_infinite(addend))
+        return self._get(machine)
+
+    def _add_in_place(self, addition: Sequence[Step], addend: Words, is_infinite: Value) -> None:
+        """Add a point, whose coordinates are also in the slots `others`, to the sum in its slots.
+
+        is_infinite: the addend is infinity.
+        """
+        k, machine = self.k, self.machine
+        program: tuple[Step, ...] = (*addition, *self._doubling)
+        doubling, end = (k.constant(n, types.u32) for n in (len(addition), len(program)))
+        is_first = machine.base.words_are_zero(machine.get("zz"))
+        with k.if_(is_first):
+            self._put(machine, self.coordinates, addend)
+        # If the sum or the addend is infinity, no step runs.
+        begin = k.select(is_first | is_infinite, end, 0)
+        with k.while_((begin, doubling)) as loop:
+            start, stop = loop.carried
+            loop.check(start < stop)
+            machine.run(program, start, stop)
+            with k.if_(machine.is_zero(machine.get("zz"))) as same_x:
+                # delta_y = 0 as well means equal points. After the doubling the program ends.
+                is_same = (start == 0) & machine.is_zero(machine.get("b"))
+                with k.if_(is_same):
+                    self._put(machine, self.coordinates, addend)
+                with k.if_(~is_same):
+                    machine.put("zz", (k.constant(0, types.u32),) * machine.element_words)
+                same_x.yield_(k.select(is_same, doubling, end))
+            with same_x.otherwise():
+                same_x.yield_(end)
+            loop.next((same_x.results, end))
+
     def to_affine_words(self, p: Words) -> Words:
         machine = self.machine
         self._put(machine, self.coordinates, p)
@@ -327,7 +380,6 @@ class PackedWeierstrassSums(PackedSums):
         return self._with_zz(doubled, self.is_infinite(p) | is_zero)
 
     def _add(self, k: Builder, memory: Value, p: Words, q: Words) -> Words:
-        """Return p + q: run add-2008-s, and then the doubling if the points are equal."""
         machine = self.machine.within(memory)
         program: tuple[Step, ...] = (*_ADD_POINT, *self._doubling)
         doubling, end = (k.constant(n, types.u32) for n in (len(_ADD_POINT), len(program)))

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from quod.device.memory.array_protocols import ForeignArray
     from quod.device.protocol import RecordingDevice
 
-DEFAULT_RESIDENT_LANES = 1 << 15
-"""A number of instances that fills most GPUs; browsers do not reveal the GPU."""
+DEFAULT_RESIDENT_LANES = 1 << 14
+"""A number of instances that fills integrated GPUs; browsers do not reveal the GPU."""
 
 DEFAULT_MEMORY_BUDGET = 1 << 30
 
@@ -45,8 +45,9 @@ class DirectLaunch:
 
 
 class ExportDevice(EmulatedDevice):
-    """Records for portable WGSL; `limbs` is the representation of elements (see `kernel.Machine`).
+    """Records few kernels for portable WGSL.
 
+    limbs: the representation of elements; see `kernel.Machine`.
     resident_lanes, memory_budget: assumed by plans. The rest is as in `EmulatedDevice`.
     replayed: kernels whose direct launches are exported in place of the memory that they compute.
         Their launches must write all of it, and must not read it.
@@ -66,7 +67,7 @@ class ExportDevice(EmulatedDevice):
     ) -> None:
         super().__init__(
             executor="wgsl", resident_lanes=resident_lanes, memory_budget=memory_budget,
-            target=WgslTarget(limbs=limbs),
+            target=WgslTarget(limbs=limbs, few_kernels=True),
         )  # fmt: skip
         self.name = "export"
         self._processor = processor or CpuDevice()

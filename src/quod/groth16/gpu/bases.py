@@ -334,21 +334,24 @@ class KeyMsms:
                 points = bases.used_points[block.start : block.start + block.count]
                 yield bases.group, points, block.memory
 
-    def record_to_point(
-        self, recording: RecordingStream, name: str, scalars: Buffer, out: Buffer, flag: Buffer
-    ) -> None:
-        """Record a resident MSM including its final reduction on the device.
+    def plan(self, name: str) -> GpuMsmPlan:
+        """Return the plan of a resident MSM."""
+        return self._resident[name].plan()
 
-        out: receives an affine point.
+    def record_to_lines(
+        self, recording: RecordingStream, name: str, scalars: Buffer, lines: Buffer, flag: Buffer
+    ) -> None:
+        """Record a resident MSM up to its lines; see `ResidentMsm.record_to_lines`.
+
         flag: 16 bytes; the first word is set to 0 if all scalars are below the group's order, and
             to another value if not.
         """
         bases = self._bases(name)
         indices = self._indices.get(name)
         with recording.part(f"MSM {name}"):
-            self._resident[name].record_to_point(
+            self._resident[name].record_to_lines(
                 recording, scalars if indices is not None else self._scalars_of(bases, scalars),
-                out, flag, workspace=self._workspaces[name], indices=indices,
+                lines, flag, workspace=self._workspaces[name], indices=indices,
             )  # fmt: skip
 
     def _bases(self, name: str) -> KeyBases:

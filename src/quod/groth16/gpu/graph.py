@@ -1,8 +1,8 @@
-"""The sums of a proof as recordings for a remote device, such as a browser's.
+"""The MSMs of a proof as recordings for a remote device, such as a browser's.
 
 A local GPU runs the recordings of a resident key (see `quod.groth16.gpu.key`). Here they are
 recorded on a `RecordingDevice` for the browser's runtime: kernels in portable WGSL, the key's data
-as constants, and no host work between the witness and the five points.
+as constants, and no host work between the witness and the lines of the five MSMs.
 """
 
 from __future__ import annotations
@@ -23,6 +23,8 @@ from quod.frozen import frozen
 from quod.groth16.gpu.bases import KeyMsms, MsmMemory
 from quod.groth16.gpu.quotient import Quotient
 from quod.groth16.resident import bases_of
+from quod.msm.gpu.layout import GpuMsmPlan
+from quod.msm.gpu.reduce.weighted_sums import line_bytes
 
 D = TypeVar("D", bound=RecordingDevice)
 
@@ -54,11 +56,12 @@ class ProofGraph(Generic[D]):
     witness: memory for `variables` canonical integers of 32 bytes: the constant 1, `public` public
         inputs, then the others.
     stages: the work, in order.
-    results: the sums A, B1, B2, C and H by name: affine points in Montgomery form, as in a zkey,
-        with zeros for infinity; None for a sum that is always infinity.
+    lines: the lines of the MSMs A, B1, B2, C and H by name, which `finish.Finisher` adds up; None
+        for an MSM whose result is always infinity.
+    plans: the plans of the other MSMs.
     flags: by the same names; the first word is 0 afterwards if all scalars were below the order.
     constants: allocations with the key's data.
-    scratch_bytes: bytes of all other memory, including witness and results.
+    scratch_bytes: bytes of all other memory, including witness and lines.
     bases: the points of the key.
     """
 
@@ -68,7 +71,8 @@ class ProofGraph(Generic[D]):
     public: int
     witness: Buffer
     stages: tuple[GraphStage, ...]
-    results: Mapping[str, Buffer | None]
+    lines: Mapping[str, Buffer | None]
+    plans: Mapping[str, GpuMsmPlan]
     flags: Mapping[str, Buffer]
     constants: tuple[Buffer, ...]
     scratch_bytes: int
@@ -83,7 +87,8 @@ def record_proof(zkey: Zkey, device: D) -> ProofGraph[D]:
     g1, g2 = (GROUPS[f"{zkey.curve}.g{degree}"] for degree in (1, 2))
     quotient = Quotient.of(device, zkey)
     witness = device.allocate(zkey.variables * zkey.fr.bytes, zero=False)
-    key = bases_of(zkey, g1, g2)
+    # Without points at infinity no MSM needs a mask, whose kernels would be compiled too.
+    key = bases_of(zkey, g1, g2, min_infinite_share=0)
     sums_budget = device.memory_budget - quotient.nbytes - witness.nbytes
     # The MSMs run one after the other, so one workspace suffices. Precomputed multiples would make
     # the key's data larger, which the remote device has to download.
@@ -105,28 +110,30 @@ def record_proof(zkey: Zkey, device: D) -> ProofGraph[D]:
     scalars: list[Buffer] = []
     stage("A·w, B·w", lambda recording: quotient.record_products(recording, witness))
     stage("quotient", lambda recording: scalars.append(quotient.record_transforms(recording)))
-    results: dict[str, Buffer | None] = {}
+    lines: dict[str, Buffer | None] = {}
+    plans: dict[str, GpuMsmPlan] = {}
     flags: dict[str, Buffer] = {}
     for bases in sorted(key, key=lambda bases: _ORDER.index(bases.name)):
-        name, group = bases.name, bases.group
+        name = bases.name
         if not msms.is_resident(name):
-            results[name] = None
+            lines[name] = None
             continue
-        point = results[name] = device.allocate(8 * group.point_words, zero=False)
+        plan = plans[name] = msms.plan(name)
+        out = lines[name] = device.allocate(line_bytes(plan), zero=False)
         flag = flags[name] = device.allocate(16, zero=False)
         source = scalars[0] if name == "H" else witness
 
         def work(
             recording: RecordingStream, name: str = name, source: Buffer = source,
-            point: Buffer = point, flag: Buffer = flag,
+            out: Buffer = out, flag: Buffer = flag,
         ) -> None:  # fmt: skip
-            msms.record_to_point(recording, name, source, point, flag)
+            msms.record_to_lines(recording, name, source, out, flag)
 
         stage(f"MSM {name}", work)
     constants, scratch_bytes = _memory(device, stages)
     return ProofGraph(
-        device, zkey.curve, zkey.variables, zkey.public, witness, tuple(stages), results, flags,
-        constants, scratch_bytes, tuple(GraphBases(*block) for block in msms.blocks()),
+        device, zkey.curve, zkey.variables, zkey.public, witness, tuple(stages), lines, plans,
+        flags, constants, scratch_bytes, tuple(GraphBases(*block) for block in msms.blocks()),
     )  # fmt: skip
 
 

@@ -10,6 +10,9 @@ from quod.kernel.machine import Capability
 _PORTABLE_LANES = 256
 """The workgroup size that every WebGPU implementation supports."""
 
+_COMPACT_LANES = 64
+"""The instances of scans with little shared memory."""
+
 
 @frozen
 class SortTuning:
@@ -24,6 +27,7 @@ class SortTuning:
     max_low_bits: the maximum of `low_bits`, so that the counters of a bin's buckets fit too.
     scan_lanes: instances of the one workgroup that scans counters.
     own_chunks: the maximum number of chunks of a bucket that one instance writes alone.
+    chunk_lanes: instances of a workgroup that cuts buckets into chunks.
     narrow_keys: store the bucket within a bin in 16 bits.
     """
 
@@ -36,6 +40,7 @@ class SortTuning:
     max_low_bits: int = 12
     scan_lanes: int = 1024
     own_chunks: int = 1
+    chunk_lanes: int = 256
     narrow_keys: bool = True
 
     @property
@@ -58,6 +63,8 @@ class DeviceLimits:
     shuffles: reduce bucket sums with four lanes per addition, which exchange coordinates by
         shuffles; otherwise through shared memory.
     long: kernels may be long, so products may be inlined and bases loaded ahead.
+    compact: use few kernels with little shared memory: complete additions everywhere, one lane per
+        sum (see `quod.msm.gpu.reduce.serial`), and counters in device memory.
     sort: tuning of the sort.
     """
 
@@ -65,6 +72,7 @@ class DeviceLimits:
     largest_buffer: int = UNLIMITED
     shuffles: bool = True
     long: bool = True
+    compact: bool = False
     sort: SortTuning = SortTuning()
 
     @classmethod
@@ -72,6 +80,8 @@ class DeviceLimits:
         """Return the limits of a device."""
         machine = device.machine(_PORTABLE_LANES)
         short = machine.has(Capability.SHORT_KERNELS)
+        compact = machine.has(Capability.FEW_KERNELS)
+        scan_lanes = _COMPACT_LANES if compact else _PORTABLE_LANES
         tuning = SortTuning()
         if machine.has(Capability.WORD_STORES):
             # Counters may take half of the shared memory.
@@ -79,9 +89,10 @@ class DeviceLimits:
             bits = counters.bit_length() - 1
             tuning = SortTuning(
                 lanes=_PORTABLE_LANES, staged=False, bins=1 << bits,
-                max_low_bits=min(12, bits), scan_lanes=_PORTABLE_LANES, narrow_keys=False,
+                max_low_bits=min(12, bits), scan_lanes=scan_lanes, narrow_keys=False,
                 own_chunks=32 if machine.has(Capability.SLOW_SUBGROUPS) else 1,
+                chunk_lanes=scan_lanes,
             )  # fmt: skip
         return cls(
-            device.resident_lanes, device.largest_buffer, not short, not short, tuning,
+            device.resident_lanes, device.largest_buffer, not short, not short, compact, tuning,
         )  # fmt: skip

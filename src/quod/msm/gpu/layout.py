@@ -55,7 +55,6 @@ class GpuMsmPlan(WindowPlan):
     base_block: the maximum number of bases per buffer, or None for a single buffer. An MSM over
         several buffers runs block by block, with one set of buckets.
     limits: the limits of the device.
-    on_device: the device computes the results, so the bucket reduction leaves fewer points.
     """
 
     longest: int
@@ -63,7 +62,6 @@ class GpuMsmPlan(WindowPlan):
     form: Form = "weierstrass"
     base_block: int | None = None
     limits: DeviceLimits = DeviceLimits()
-    on_device: bool = False
 
     @property
     def sort(self) -> SortTuning:

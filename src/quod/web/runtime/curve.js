@@ -1,7 +1,7 @@
-/** The pairing curves, their groups G1 and G2, and the encodings of points in snarkjs's JSON and in GPU memory. */
+/** The pairing curves, their groups G1 and G2, and the encoding of points in snarkjs's JSON. */
 import { sources } from "./curves.js";
 import { InputError } from "./errors.js";
-import { Tower, inverse, primeField } from "./field.js";
+import { Tower, primeField } from "./field.js";
 
 /** @typedef {import("./field.js").Fq2} Fq2 */
 /**
@@ -249,23 +249,6 @@ function checkPoint(group, point, what) {
   if (point === undefined) throw new InputError(`${what} is not affine: its third coordinate must be 1, or 0 in (0, 1, 0)`);
   if (!group.contains(point)) throw new InputError(`${what} is not on the curve`);
   return point;
-}
-
-/**
- * Decodes a point from GPU memory: affine coordinates in Montgomery form, little-endian; all zeros are infinity.
- * @param {Curve} curve
- * @param {1 | 2} degree
- * @param {Uint8Array} bytes
- * @returns {any}
- */
-export function pointFromWords(curve, degree, bytes) {
-  if (bytes.length !== 2 * degree * curve.bytes) throw new InputError(`a point of G${degree} has ${2 * degree * curve.bytes} bytes, not ${bytes.length}`);
-  if (bytes.every((byte) => byte === 0)) return null;
-  const radixInverse = inverse(curve.radix, curve.q);
-  const values = [];
-  for (let at = 0; at < bytes.length; at += curve.bytes)
-    values.push((integerOf(bytes.subarray(at, at + curve.bytes)) * radixInverse) % curve.q);
-  return degree === 1 ? values : [values.slice(0, 2), values.slice(2)];
 }
 
 /**

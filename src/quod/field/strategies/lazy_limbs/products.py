@@ -24,6 +24,7 @@ from quod.kernel.errors import TraceError
 from quod.kernel.ir import types
 from quod.kernel.ir.types import Type
 from quod.kernel.ir.value import Value
+from quod.kernel.machine import Capability
 
 Limbs = Sequence[Value]
 Pairs = Sequence[tuple[Limbs, Limbs]]
@@ -278,33 +279,52 @@ class MontgomeryProducts:
 
     # --- rolled
 
+    @property
+    def _rows_of_iteration(self) -> int:
+        """The rows that an iteration of a rolled product computes, a divisor of all rows.
+
+        Several rows share the moves of the carried limbs, which take software drivers longer than
+        the products of a row.
+        """
+        rows = (5, 4, 3, 2) if self.k.machine.has(Capability.FEW_KERNELS) else ()
+        return next((count for count in rows if self.shape.count % count == 0), 1)
+
     def rolled(self, pairs: Pairs) -> list[Value]:
         """Multiply by rows in a loop, which keeps the code small.
 
-        The limbs of each b rotate by one in each iteration, so that no dynamic index is needed.
+        The limbs of each b rotate by a few in each iteration, so that no dynamic index is needed.
         """
-        k, n, shape = self.k, self.shape.count, self.shape
+        k, n, shape, rows = self.k, self.shape.count, self.shape, self._rows_of_iteration
         maxima_without_carries = self._uncarried_rows(len(pairs))
         maxima, final_maxima = maxima_without_carries or (self._carried_rows(len(pairs)),) * 2
         zero = k.constant(0, shape.column_type)
         start = ([zero] * len(maxima), [tuple(b) for _, b in pairs])
-        with k.range(0, k.constant(n, types.u32), carry=start) as loop:
+        with k.range(0, k.constant(n // rows, types.u32), carry=start) as loop:
             total, b_limbs = loop.carried
-            columns = Columns(k, shape, n + 1)
-            for j, (value, maximum) in enumerate(zip(total, maxima, strict=True)):
-                columns.values[j], columns.maxima[j] = value, maximum
-            self._add_row(columns, 0, [(a, b[0]) for (a, _), b in zip(pairs, b_limbs, strict=True)])
-            if maxima_without_carries is None:
-                next_columns = self._carry_in_parallel(columns)
-            else:
-                columns.drop(0)
-                next_columns = [columns.value(j) for j in range(1, n)]
-            loop.next((next_columns, [(*b[1:], b[0]) for b in b_limbs]))
+            for row in range(rows):
+                factors = [(a, b[row]) for (a, _), b in zip(pairs, b_limbs, strict=True)]
+                total = self._rolled_row(total, maxima, factors, maxima_without_carries is None)
+            loop.next((total, [(*b[rows:], *b[:rows]) for b in b_limbs]))
         columns = Columns(k, shape, n)
         total, _ = loop.results
         for j, (value, maximum) in enumerate(zip(total, final_maxima, strict=True)):
             columns.values[j], columns.maxima[j] = value, maximum
         return columns.limbs(0)
+
+    def _rolled_row(
+        self, total: Sequence[Value], maxima: Sequence[int],
+        factors: Sequence[tuple[Limbs, Value]], carries: bool,
+    ) -> list[Value]:  # fmt: skip
+        """Add a row to the columns, and drop the lowest; `carries` carries the others."""
+        n = self.shape.count
+        columns = Columns(self.k, self.shape, n + 1)
+        for j, (value, maximum) in enumerate(zip(total, maxima, strict=True)):
+            columns.values[j], columns.maxima[j] = value, maximum
+        self._add_row(columns, 0, factors)
+        if carries:
+            return self._carry_in_parallel(columns)
+        columns.drop(0)
+        return [columns.value(j) for j in range(1, n)]
 
     def _carry_in_parallel(self, columns: Columns) -> list[Value]:
         """Carry all columns above the lowest by one column, in parallel."""

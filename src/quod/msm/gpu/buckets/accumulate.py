@@ -12,14 +12,20 @@ from typing import Any
 
 from quod.curve.group import Group
 from quod.curve.sums.arithmetic import sum_arithmetic
-from quod.curve.sums.forms import PRODUCTS_OF_BASE, Form, addition_cost, resident_workgroups
+from quod.curve.sums.forms import (
+    PRODUCTS_OF_BASE,
+    Form,
+    SumArithmetic,
+    addition_cost,
+    resident_workgroups,
+)
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.stream import RecordingStream
 from quod.frozen import frozen
 from quod.kernel.builder.builder import Builder
 from quod.kernel.definition import kernel
-from quod.kernel.ir.value import U32, Pointer
+from quod.kernel.ir.value import U32, U64, Pointer, Value
 from quod.msm.gpu.buckets.affine_trees import (
     PRODUCTS_OF_AFFINE,
     Shape,
@@ -27,7 +33,7 @@ from quod.msm.gpu.buckets.affine_trees import (
     affine_cost,
     bytes_of_addition,
 )
-from quod.msm.gpu.layout import Chunks, ChunkSums, GpuMsmPlan
+from quod.msm.gpu.layout import Chunks, ChunkSums, ChunkTable, GpuMsmPlan
 
 _ALIGNMENT = 256
 
@@ -127,15 +133,39 @@ def accumulate_again(
     k.resident_workgroups(resident_workgroups(group))
     law = sum_arithmetic(k, group, form)
     instances = k.num_workgroups() * k.workgroup_size
-    table = work.table
     with k.range(k.global_id(), work.retries[0], instances) as outer:
         i = work.retries[outer.index + 1]
-        start = table.starts[i]
-        with k.range(start, start + table.lengths[i], carry=law.neutral()) as loop:
-            entry = work.entries[loop.index]
-            base = law.base(law.load_base(work.bases, entry), entry)
-            loop.next(law.add_base_completely(loop.carried, base))
-        law.store(work.sums, table.numbers[i], loop.results)
+        _sum_completely(k, law, work.table, work.entries, work.bases, work.sums, i)
+
+
+@kernel
+def accumulate_completely(
+    k: Builder,
+    count: Pointer[U32],
+    table: ChunkTable,
+    entries: Pointer[U32],
+    bases: Pointer[U64],
+    sums: Pointer[U64],
+    *,
+    group: Group,
+    form: Form,
+) -> None:
+    """Sum the entries of chunk i by complete additions, for i below count[0]; see `ChunkSums`."""
+    k.resident_workgroups(resident_workgroups(group))
+    law = sum_arithmetic(k, group, form)
+    i = k.global_id()
+    with k.if_(i < count[0]):
+        _sum_completely(k, law, table, entries, bases, sums, i)
+
+
+def _sum_completely(
+    k: Builder, law: SumArithmetic[Any], table: ChunkTable, entries: Value, bases: Value,
+    sums: Value, i: Value,
+) -> None:  # fmt: skip
+    start = table.starts[i]
+    stop = start + table.lengths[i]
+    total = law.sum_of_bases(start, stop, lambda index: entries[index], bases)
+    law.store(sums, table.numbers[i], total)
 
 
 def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
@@ -173,11 +203,21 @@ def record(
     chosen: replaces the group's tuning, for measurements; `scratch` must then fit it.
     """
     group, form = plan.group, plan.form
-    chosen = chosen or tuning(group, long=plan.limits.long)
-    shape = _affine_shape(device, plan, chosen)
     moved_bytes = (
         plan.max_entries * (8 * plan.base_words + 4) + plan.max_chunks * 8 * plan.sum_words
     )
+    if plan.limits.compact:
+        compiled = device.compile(accumulate_completely, group=group, form=form)
+        products = PRODUCTS_OF_BASE[form]
+        recording.launch(
+            compiled, -(-plan.max_chunks // compiled.lanes), chunks.count,
+            chunks.table, entries, bases, sums, label="accumulate", bytes=moved_bytes,
+            modmuls=plan.max_entries * products * group.degree,
+            multiply_adds=plan.max_entries * addition_cost(group, form, products),
+        )  # fmt: skip
+        return
+    chosen = chosen or tuning(group, long=plan.limits.long)
+    shape = _affine_shape(device, plan, chosen)
     static: dict[str, Any] = {
         "group": group, "resident": chosen.resident, "ahead": chosen.ahead,
         "inlined": chosen.inlined,

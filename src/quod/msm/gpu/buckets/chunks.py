@@ -19,9 +19,6 @@ from quod.kernel.machine import Capability
 from quod.msm.gpu.layout import ChunkTable
 from quod.msm.gpu.sort.workgroup import Scan, clear
 
-LANES = 256
-"""Instances of a workgroup of these kernels."""
-
 MAX_LONGEST = 1023
 """The maximum number of entries of a chunk."""
 
@@ -97,15 +94,19 @@ def place_buckets(
     *,
     block_bits: int,
     start_bits: int,
+    compact: bool = False,
 ) -> None:
     """Compute starts and first chunks of a block's buckets, one workgroup per block.
 
     Block q begins at entry ``block_starts[q << start_bits]``. `first_chunk` is relative to the
     block until `make_chunks`; length_counts[n] counts chunks of n entries.
+    compact: count in device memory, without a histogram of the block in shared memory.
     """
     scan = Scan(k)
-    lengths = k.shared(types.u32, LENGTHS)
-    clear(k, lengths, LENGTHS)
+    lengths: Value = length_counts
+    if not compact:
+        lengths = k.shared(types.u32, LENGTHS)
+        clear(k, lengths, LENGTHS)
     own_buckets = _instance_buckets(k, counts, block_bits)
     splits = [_Split.of(k, count, longest) for _, count, _ in own_buckets]
     entries = chunks = k.constant(0, types.u32)
@@ -123,6 +124,8 @@ def place_buckets(
         start, chunk = start + count, chunk + split.chunk_count
     with k.if_(k.local_id() == 0):
         block_chunks[k.workgroup_id()] = all_chunks
+    if compact:
+        return
     k.barrier()
     with k.range(k.local_id(), LENGTHS, k.workgroup_size) as loop:
         length_count = lengths[loop.index]
@@ -233,12 +236,19 @@ def make_chunks(
     first_chunk: Pointer[U32],
     *,
     block_bits: int,
-    own_chunks: int = 1,
+    own_chunks: int | None = 1,
 ) -> None:
     """Write the chunks of a block's buckets, one workgroup per block; see `layout.Chunks`.
 
-    An instance alone writes the chunks of a bucket that has at most `own_chunks`.
+    own_chunks: an instance alone writes the chunks of a bucket that has at most so many. With None
+        it writes those of all its buckets, and ranks are counted in device memory, so the kernel
+        has no shared memory.
     """
+    if own_chunks is None:
+        _make_chunks_by_instances(
+            k, longest, counts, bucket_starts, block_first, ranks, table, first_chunk, block_bits
+        )
+        return
     uses_subgroups = not k.machine.has(Capability.SLOW_SUBGROUPS)
     max_subgroup_chunks = _MANY_CHUNKS if uses_subgroups else own_chunks
     histogram = k.shared(types.u32, LENGTHS)
@@ -293,3 +303,22 @@ def make_chunks(
             with k.range(k.local_id(), lane_bucket.chunk_count, k.workgroup_size) as loop:
                 lane_bucket.write(k, loop.index, table)
         k.barrier()
+
+
+def _make_chunks_by_instances(
+    k: Builder, longest: Value, counts: Value, bucket_starts: Value, block_first: Value,
+    ranks: Value, table: ChunkTable, first_chunk: Value, block_bits: int,
+) -> None:  # fmt: skip
+    """Trace `make_chunks` without shared memory."""
+    block_first_chunk = block_first[k.workgroup_id()]
+    for bucket, count, exists in _instance_buckets(k, counts, block_bits):
+        split = _Split.of(k, count, longest)
+        longer_rank, short_rank = split.count_chunks(k, ranks)
+        own_bucket = _Bucket(
+            bucket_starts[bucket], first_chunk[bucket] + block_first_chunk, split.chunk_count,
+            split.short_length, split.longer_count, longer_rank, short_rank,
+        )  # fmt: skip
+        with k.if_(exists):
+            first_chunk[bucket] = own_bucket.first_chunk
+        with k.range(0, split.chunk_count) as loop:
+            own_bucket.write(k, loop.index, table)

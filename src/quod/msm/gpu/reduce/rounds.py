@@ -25,7 +25,7 @@ from quod.kernel.definition import kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.value import U32, U64, Pointer, Value
 from quod.msm.gpu.layout import GpuMsmPlan
-from quod.msm.gpu.reduce.weighted_sums import Cut, Line, LineShape, Vector, short_bits, vectors_of
+from quod.msm.gpu.reduce.weighted_sums import Cut, Line, LineShape, Vector, vectors_of
 
 LANES = 64
 """Instances of a workgroup."""
@@ -83,19 +83,19 @@ class Round:
 
 def rounds_of(plan: GpuMsmPlan) -> Iterator[Round]:
     """Yield the rounds that reduce all windows, in order."""
-    max_bits, windows = short_bits(plan), plan.all_windows
+    windows = plan.all_windows
     final_vectors = vectors_of(plan)
     sizes = accumulate((windows << vector.bits for vector in final_vectors), initial=0)
     target_starts = dict(zip(final_vectors, sizes))
     sources = {Vector(plan.window_bits - 1, 0): 0}
     while sources:
-        reduction = _round(plan, sources, max_bits, target_starts)
+        reduction = _round(plan, sources, target_starts)
         yield reduction
         sources = {job.cut.target: job.target for job in reduction.jobs if not job.is_short}
 
 
 def _round(
-    plan: GpuMsmPlan, sources: dict[Vector, int], max_bits: int, target_starts: dict[Vector, int]
+    plan: GpuMsmPlan, sources: dict[Vector, int], target_starts: dict[Vector, int]
 ) -> Round:  # fmt: skip
     """Return the round that cuts vectors into their halves.
 
@@ -103,7 +103,7 @@ def _round(
     target_starts: the index of each final vector's first point in the lines.
     """
     windows, resident = plan.all_windows, plan.limits.resident_lanes
-    pairs = [(source, half) for source in sources for half in source.halves(max_bits)]
+    pairs = [(source, half) for source in sources for half in source.halves()]
     lengths = [1 << (source.bits + source.parts - half.bits) for source, half in pairs]
     points = sum(windows * length << half.bits for (_, half), length in zip(pairs, lengths))
     lanes, line_length = min(LANES, *lengths), 0
@@ -117,7 +117,7 @@ def _round(
         target = replace(half, parts=parts)
         lines = windows << (half.bits + parts)
         cut = Cut(source, target, lines, length >> parts, False, lanes)
-        is_short = target.is_short(max_bits)
+        is_short = target.is_short
         jobs.append(
             Job(
                 cut, workgroups, sources[source],
@@ -204,8 +204,8 @@ def _regions(plan: GpuMsmPlan) -> list[tuple[int, int]]:
 
 
 def scratch_bytes(plan: GpuMsmPlan) -> int:
-    """Return the bytes of scratch memory that `record` needs, with or without `on_device`."""
-    return max(_regions(replace(plan, on_device=on_device))[-1][1] for on_device in (False, True))
+    """Return the bytes of scratch memory that `record` needs."""
+    return _regions(plan)[-1][1]
 
 
 def record(

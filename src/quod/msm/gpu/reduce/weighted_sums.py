@@ -10,7 +10,7 @@ and are split further until a few dozen points remain for the host.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Protocol
 
 from quod.curve.group import Group
 from quod.curve.sums.arithmetic import sum_arithmetic
@@ -33,9 +33,8 @@ from quod.kernel.ir import types
 from quod.kernel.ir.value import U32, U64, Pointer, Value
 from quod.msm.gpu.layout import GpuMsmPlan
 
-# log2 of the number of points above which a vector is split into rows and columns: if the host
-# finishes the MSM, and if the device does, on which chains of additions take longer.
-_SHORT_BITS, _SHORT_BITS_ON_DEVICE = 5, 1
+# log2 of the number of points above which a vector is split into rows and columns.
+SHORT_BITS = 5
 
 # The number of points of a line for eight groups of four lanes. A line of four times as many is
 # split into parts of this size if lanes are idle, and the next launch adds the parts.
@@ -59,16 +58,17 @@ class Vector:
     place: int
     parts: int = 0
 
-    def is_short(self, max_bits: int) -> bool:
-        """Return whether the vector is final: one part of at most 2**max_bits points."""
-        return self.bits <= max_bits and self.parts == 0
+    @property
+    def is_short(self) -> bool:
+        """True if the vector is final: one part of at most 2**SHORT_BITS points."""
+        return self.bits <= SHORT_BITS and self.parts == 0
 
-    def halves(self, max_bits: int) -> tuple[Vector, ...]:
+    def halves(self) -> tuple[Vector, ...]:
         """Return the vectors of its row sums and column sums.
 
         If a part is short, return the vector of sums over the parts instead.
         """
-        if self.bits <= max_bits:
+        if self.bits <= SHORT_BITS:
             return (Vector(self.bits, self.place),)
         low = self.bits // 2
         return Vector(self.bits - low, self.place + low), Vector(low, self.place)
@@ -123,13 +123,13 @@ class Cut:
 
 def cuts_of(plan: GpuMsmPlan, resident_lanes: int) -> Iterator[Cut]:
     """Yield the launches that reduce all windows, in an order that respects dependencies."""
-    max_points, max_bits = max(LANES, resident_lanes // 4), short_bits(plan)
+    max_points = max(LANES, resident_lanes // 4)
 
     def cut(source: Vector) -> Iterator[Cut]:
-        for half in source.halves(max_bits):
+        for half in source.halves():
             lines = plan.all_windows << half.bits
             length = 1 << (source.bits + source.parts - half.bits)
-            by_four_lanes = lines * length <= max_points
+            by_four_lanes = not plan.limits.compact and lines * length <= max_points
             if by_four_lanes:
                 max_part_bits = (max_points // (lines * LANES)).bit_length() - 1
                 parts = max(0, min(max_part_bits, (length // _FOUR_LANES_LENGTH).bit_length() - 1))
@@ -141,7 +141,7 @@ def cuts_of(plan: GpuMsmPlan, resident_lanes: int) -> Iterator[Cut]:
             lanes = LANES_PER_SUM * min(LANES // LANES_PER_SUM, length) if by_four_lanes else 1
             target = replace(half, parts=parts)
             yield Cut(source, target, lines, length, by_four_lanes, lanes)
-            if not target.is_short(max_bits):
+            if not target.is_short:
                 yield from cut(target)
 
     yield from cut(Vector(plan.window_bits - 1, 0))
@@ -283,19 +283,12 @@ def sum_short_lines(
 def vectors_of(plan: GpuMsmPlan) -> tuple[Vector, ...]:
     """Return the final vectors of a window, highest weights first."""
 
-    max_bits = short_bits(plan)
-
     def cut(vector: Vector) -> tuple[Vector, ...]:
-        if vector.is_short(max_bits):
+        if vector.is_short:
             return (vector,)
-        return tuple(part for half in vector.halves(max_bits) for part in cut(half))
+        return tuple(part for half in vector.halves() for part in cut(half))
 
     return cut(Vector(plan.window_bits - 1, 0))
-
-
-def short_bits(plan: GpuMsmPlan) -> int:
-    """Return log2 of the maximum number of points of a final vector."""
-    return _SHORT_BITS_ON_DEVICE if plan.on_device else _SHORT_BITS
 
 
 def line_bytes(plan: GpuMsmPlan) -> int:
@@ -305,14 +298,9 @@ def line_bytes(plan: GpuMsmPlan) -> int:
 
 
 def scratch_bytes(device: AnyDevice, plan: GpuMsmPlan) -> int:
-    """Return the bytes of scratch memory that `record` needs, with or without `on_device`."""
-    lines = 0
-    for on_device in (False, True):
-        variant = replace(plan, on_device=on_device)
-        max_bits, cuts = short_bits(variant), cuts_of(variant, device.resident_lanes)
-        scratch_lines = sum(cut.lines for cut in cuts if not cut.target.is_short(max_bits))
-        lines = max(lines, scratch_lines)
-    return 8 * plan.sum_words * lines
+    """Return the bytes of scratch memory that `record` needs."""
+    cuts = cuts_of(plan, device.resident_lanes)
+    return 8 * plan.sum_words * sum(cut.lines for cut in cuts if not cut.target.is_short)
 
 
 def record(
@@ -323,36 +311,56 @@ def record(
     sums: Buffer,
     lines: Buffer,
     scratch: Buffer,
+    record_cut: RecordCut | None = None,
 ) -> None:
     """Record the reduction of bucket sums to the vectors of `vectors_of`.
 
     first_chunk: the sum of bucket b is sums[first_chunk[b]]; if None, it is sums[b], which is zeros
         if the bucket is empty.
     lines: receives the vectors one after the other, each for all windows.
+    record_cut: records each cut; default: by the kernels of this module.
     """
+    record_cut = record_cut or _record_cut
     outputs: dict[Vector, Buffer] = {}
     used_bytes = {True: 0, False: 0}
     for cut in cuts_of(plan, device.resident_lanes):
-        is_short = cut.target.is_short(short_bits(plan))
+        is_short = cut.target.is_short
         start, stop = used_bytes[is_short], used_bytes[is_short] + 8 * plan.sum_words * cut.lines
         used_bytes[is_short] = stop
         gathered = cut.source not in outputs and first_chunk is not None
         points = outputs.get(cut.source, sums)
         out = outputs[cut.target] = (lines if is_short else scratch).slice(start, stop)
-        static: dict[str, Any] = {"group": plan.group, "form": plan.form}
-        shape: tuple[LineShape | int, ...] = (LineShape(*cut.shape_words),)
-        if cut.by_four_lanes:
-            kernel = device.compile(
-                sum_short_lines, lanes=LANES, groups_per_line=cut.lanes // LANES_PER_SUM, **static
-            )
-            shape = (*shape, int(gathered))
-        else:
-            kernel = device.compile(sum_lines, gathered=gathered, **static)
-        additions, products = cut.lines * cut.length, PRODUCTS_OF_ADDITION[plan.form]
-        recording.launch(
-            kernel, -(-cut.lines * cut.lanes // kernel.lanes), *shape, points,
-            points if first_chunk is None else first_chunk, out, label="reduce",
-            bytes=8 * plan.sum_words * cut.lines * cut.length,
-            modmuls=additions * products * plan.group.degree,
-            multiply_adds=additions * addition_cost(plan.group, plan.form, products),
-        )  # fmt: skip
+        record_cut(recording, device, plan, cut, first_chunk if gathered else None, points, out)
+
+
+class RecordCut(Protocol):
+    """Records the sums of one cut."""
+
+    def __call__(
+        self, recording: RecordingStream, device: AnyDevice, plan: GpuMsmPlan, cut: Cut,
+        first_chunk: Buffer | None, points: Buffer, out: Buffer, /,
+    ) -> None:  # fmt: skip
+        """Write the sums to `out`; with `first_chunk`, points are gathered as in `sum_lines`."""
+
+
+def _record_cut(
+    recording: RecordingStream, device: AnyDevice, plan: GpuMsmPlan, cut: Cut,
+    first_chunk: Buffer | None, points: Buffer, out: Buffer, /,
+) -> None:  # fmt: skip
+    static: dict[str, Any] = {"group": plan.group, "form": plan.form}
+    shape: tuple[LineShape | int, ...] = (LineShape(*cut.shape_words),)
+    gathered = first_chunk is not None
+    if cut.by_four_lanes:
+        kernel = device.compile(
+            sum_short_lines, lanes=LANES, groups_per_line=cut.lanes // LANES_PER_SUM, **static
+        )
+        shape = (*shape, int(gathered))
+    else:
+        kernel = device.compile(sum_lines, gathered=gathered, **static)
+    additions, products = cut.lines * cut.length, PRODUCTS_OF_ADDITION[plan.form]
+    recording.launch(
+        kernel, -(-cut.lines * cut.lanes // kernel.lanes), *shape, points, first_chunk or points,
+        out, label="reduce", bytes=8 * plan.sum_words * additions,
+        modmuls=additions * products * plan.group.degree,
+        multiply_adds=additions * addition_cost(plan.group, plan.form, products),
+    )  # fmt: skip

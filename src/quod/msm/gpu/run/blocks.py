@@ -54,7 +54,7 @@ def record_blocks(
         recording.download(arrays.too_large, word, label="digits")
         spans.append(Span(word, block.start, block.scalars.stride))
 
-    msm_plan, lines = _record(recording, device, blocks, workspace, None, download)
+    msm_plan, lines = _record(recording, device, blocks, workspace, download)
     host = device.pinned(lines.nbytes)
     recording.download(lines, host, label="reduce")
     return RecordedMsm(device, msm_plan, host, spans)
@@ -65,14 +65,16 @@ def record_blocks_to_lines(
     device: AnyDevice,
     blocks: Iterable[BaseBlock],
     workspace: Workspace,
+    lines: Buffer,
     flag: Buffer,
-) -> Buffer:
-    """Record an MSM without a download; return the buffer of its lines.
+) -> None:
+    """Record an MSM without a download.
 
+    lines: receives the lines.
     flag: zeroed by the caller; the recording sets its first word to another value if a scalar is
         too large.
     """
-    return _record(recording, device, blocks, workspace, flag, lambda block, arrays: None)[1]
+    _record(recording, device, blocks, workspace, lambda block, arrays: None, lines, flag)
 
 
 def _record(
@@ -80,12 +82,14 @@ def _record(
     device: AnyDevice,
     blocks: Iterable[BaseBlock],
     workspace: Workspace,
-    flag: Buffer | None,
     after: Callable[[BaseBlock, MsmBuffers], None],
+    lines: Buffer | None = None,
+    flag: Buffer | None = None,
 ) -> tuple[GpuMsmPlan, Buffer]:
     """Record the blocks; return the plan of the whole MSM, and its lines.
 
     after: called when the sums of a block have been recorded.
+    lines, flag: see `record_blocks_to_lines`; default: in the workspace.
     """
     arena, count = Arena(device, workspace), 0
     for block in blocks:
@@ -102,9 +106,8 @@ def _record(
         after(block, arrays)
         count += block_plan.count
     msm_plan = replace(block_plan, count=count)
-    if flag is None:
-        record_sentinel(recording, arrays.window_sums)
-    record_window_sums(
-        recording, device, msm_plan, None, carried, arrays.window_sums, arrays.scratch
-    )
-    return msm_plan, arrays.window_sums
+    if lines is None:
+        lines = arrays.window_sums
+        record_sentinel(recording, lines)
+    record_window_sums(recording, device, msm_plan, None, carried, lines, arrays.scratch)
+    return msm_plan, lines

@@ -20,7 +20,7 @@ from quod.device.runtime.stream import RecordingStream
 from quod.frozen import frozen
 from quod.msm.gpu.buckets import accumulate, merge
 from quod.msm.gpu.layout import GpuMsmPlan
-from quod.msm.gpu.reduce import rounds, weighted_sums
+from quod.msm.gpu.reduce import rounds, serial, weighted_sums
 from quod.msm.gpu.reduce.finish import Finisher
 from quod.msm.gpu.run.record_sort import Scalars, record_chunks
 from quod.msm.gpu.run.workspace import MsmBuffers
@@ -132,7 +132,10 @@ def record_buckets(
     record_chunks(recording, device, plan, scalars, arrays)
     chunks, sums, scratch = arrays.chunks, arrays.sums, arrays.scratch
     accumulate.record(recording, device, plan, bases, arrays.entries, chunks, sums, scratch)
-    merge.record(recording, device, plan, chunks, sums, scratch)
+    if plan.limits.compact:
+        serial.record_merge(recording, device, plan, chunks, sums, scratch)
+    else:
+        merge.record(recording, device, plan, chunks, sums, scratch)
 
 
 def record_result(
@@ -171,7 +174,10 @@ def record_window_sums(
     """Record the reduction of bucket sums to lines.
 
     The sum of bucket b is sums[first_chunk[b]], or sums[b] if `first_chunk` is None."""
-    if plan.limits.shuffles:
-        weighted_sums.record(recording, device, plan, first_chunk, sums, lines, scratch)
+    if plan.limits.compact or plan.limits.shuffles:
+        record_cut = serial.record_cut if plan.limits.compact else None
+        weighted_sums.record(
+            recording, device, plan, first_chunk, sums, lines, scratch, record_cut
+        )  # fmt: skip
     else:
         rounds.record(recording, device, plan, first_chunk, sums, lines, scratch)

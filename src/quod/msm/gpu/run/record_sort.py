@@ -121,8 +121,8 @@ def _record_cuts(
     """Record the starts of buckets, and their chunks."""
     chunk_arrays = arrays.chunks
     place_kernel = device.compile(
-        chunks.place_buckets, lanes=chunks.LANES, block_bits=shape.block_bits,
-        start_bits=shape.start_bits,
+        chunks.place_buckets, lanes=plan.sort.chunk_lanes, block_bits=shape.block_bits,
+        start_bits=shape.start_bits, compact=plan.limits.compact,
     )  # fmt: skip
     recording.launch(
         place_kernel, shape.blocks, plan.longest, arrays.bin_starts, arrays.bucket_counts,
@@ -138,8 +138,8 @@ def _record_cuts(
         chunk_arrays.first_chunk, chunk_arrays.count, label="sort",
     )  # fmt: skip
     make_kernel = device.compile(
-        chunks.make_chunks, lanes=chunks.LANES, block_bits=shape.block_bits,
-        own_chunks=plan.sort.own_chunks,
+        chunks.make_chunks, lanes=plan.sort.chunk_lanes, block_bits=shape.block_bits,
+        own_chunks=None if plan.limits.compact else plan.sort.own_chunks,
     )  # fmt: skip
     recording.launch(
         make_kernel, shape.blocks, plan.longest, arrays.bucket_counts, arrays.bucket_starts,

@@ -17,7 +17,7 @@ from quod.errors import DeviceError, InputError
 from quod.frozen import frozen, replace
 from quod.msm.gpu.device_limits import DeviceLimits
 from quod.msm.gpu.layout import GpuMsmPlan
-from quod.msm.gpu.reduce.finish_on_device import record_finish
+from quod.msm.gpu.reduce.weighted_sums import line_bytes
 from quod.msm.gpu.run import base_multiples
 from quod.msm.gpu.run.blocks import BaseBlock, record_blocks, record_blocks_to_lines
 from quod.msm.gpu.run.device_plan import largest_batch, plan_gpu_msm, with_batch
@@ -225,11 +225,11 @@ class ResidentMsm:
         arrays = self._record_buckets(recording, plan, scalars, indices, stride, workspace)
         return record_result(recording, self.device, plan, arrays, stride)
 
-    def record_to_point(
+    def record_to_lines(
         self,
         recording: RecordingStream,
         scalars: Buffer,
-        out: Buffer,
+        lines: Buffer,
         flag: Buffer,
         *,
         workspace: Workspace,
@@ -237,26 +237,27 @@ class ResidentMsm:
         indices: Buffer | None = None,
         stride: int | None = None,
     ) -> None:
-        """Record an MSM that the device finishes, with the arguments of `record`.
+        """Record an MSM up to its lines, which stay on the device; arguments as for `record`.
 
-        out: 8 * batch * group.point_words bytes for the results of `RecordedMsm.finish`.
+        lines: `weighted_sums.line_bytes` bytes for the lines, which `finish.Finisher` adds up.
         flag: 16 bytes, whose first word the recording sets to zero if no scalar is too large.
         """
         plan, stride = self._checked(scalars, plan, indices, stride)
-        plan, device = replace(plan, on_device=True), self.device
+        device = self.device
+        if lines.nbytes != line_bytes(plan):
+            raise DeviceError(f"the lines take {line_bytes(plan)} bytes, not {lines.nbytes}")
         recording.fill(flag, label="digits")
         if len(plan.block_counts) > 1:
             blocks = self._blocks(plan, scalars, indices, stride)
-            lines = record_blocks_to_lines(recording, device, blocks, workspace, flag)
+            record_blocks_to_lines(recording, device, blocks, workspace, lines, flag)
         else:
             arrays = self._record_buckets(
                 recording, plan, scalars, indices, stride, workspace, flag
             )  # fmt: skip
-            lines, first_chunk = arrays.window_sums, arrays.chunks.first_chunk
             record_window_sums(
-                recording, device, plan, first_chunk, arrays.sums, lines, arrays.scratch
+                recording, device, plan, arrays.chunks.first_chunk, arrays.sums, lines,
+                arrays.scratch,
             )  # fmt: skip
-        record_finish(recording, device, plan, lines, out)
 
     def _checked(
         self, scalars: Buffer, plan: GpuMsmPlan | None, indices: Buffer | None, stride: int | None

@@ -163,7 +163,7 @@ class MsmBuffers:
             accumulate.scratch_bytes(device, plan),
             merge.scratch_bytes(device, plan),
             weighted_sums.scratch_bytes(device, plan)
-            if plan.limits.shuffles
+            if plan.limits.compact or plan.limits.shuffles
             else rounds.scratch_bytes(plan),
         )
         scratch = allocate(-(-scratch_bytes // u64.bytes), u64)
