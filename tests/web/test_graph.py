@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import hashlib
 import json
 import zlib
 from collections.abc import Mapping
@@ -209,3 +210,43 @@ def test_the_setup_runs_in_the_browser(browser: Browser, tmp_path: Path) -> None
     write(tmp_path, files)
     for outputs in run(browser, tmp_path, {}):
         assert outputs["points"] == words.tobytes()
+
+
+BROKEN = """async (inputs) => {
+    const { loadGraph } = await import("./quod.js");
+    const steps = [];
+    const graph = await loadGraph("./");
+    const onProgress = ({ step }) => steps.push(step);
+    const x = new Uint32Array(64);
+    const failed = await graph.run({ x }, { onProgress }).catch((error) => error);
+    return [steps, failed.name, failed.message];
+}"""
+
+
+def test_a_run_reports_a_kernel_that_does_not_compile(browser: Browser, tmp_path: Path) -> None:
+    """The stages before it run, as they do not wait for it."""
+    device = ExportDevice()
+    x, out = (device.allocate(4 * 64, zero=False) for _ in range(2))
+    scale, add = device.compile(weigh), device.compile(reduce_sum)
+    stages = [
+        record(device, lambda recording: recording.launch(scale, 1, 64, x, x, 3, out)),
+        record(device, lambda recording: recording.launch(add, 1, 64, out, x)),
+    ]
+    graph = graph_files(device, stages, inputs={"x": x}, outputs={"out": out})
+    write(tmp_path, graph)
+    texts = json.loads((tmp_path / "kernels.json").read_text())
+    assert len(texts) == 2
+    kernels = json.dumps([texts[0], texts[1].replace("fn main", "fn other")]).encode()
+    (tmp_path / "kernels.json").write_bytes(kernels)
+    document = json.loads((tmp_path / "graph.json").read_text())
+    document["files"]["kernels.json"] = {
+        "bytes": len(kernels), "sha256": hashlib.sha256(kernels).hexdigest(),
+    }  # fmt: skip
+    (tmp_path / "graph.json").write_text(json.dumps(document))
+    (tmp_path / "empty.html").write_text("<!doctype html><title>graph</title>")
+    with serve(tmp_path) as site, browser.page() as page:
+        page.navigate(site.url + "empty.html")
+        steps, name, message = page.call(BROKEN, timeout=120)
+    assert steps in ([], ["test"])
+    assert name == "DeviceError"
+    assert message.startswith("this browser does not compile kernel reduce_sum: ")

@@ -215,15 +215,22 @@ def test_input_from_a_file(browser: Browser, exported: Path, tmp_path: Path) -> 
 
 
 @pytest.mark.thorough
-def test_kernels_are_compiled_while_the_form_is_filled_in(browser: Browser, exported: Path) -> None:
+def test_kernels_come_with_the_page_and_the_key_with_its_use(
+    browser: Browser, exported: Path
+) -> None:
     with serve(exported, HEADERS) as site, browser.page() as page:
+
+        def wait_for_request(name: str) -> None:
+            deadline = time.monotonic() + 300
+            while not any(path.endswith(name) for path in site.requests):
+                assert time.monotonic() < deadline, site.requests
+                time.sleep(0.05)
+
         opened(page, site.url)
-        assert not any(path.endswith("kernels.json") for path in site.requests)
+        wait_for_request("kernels.json")
+        assert not any(path.endswith("data-000.bin") for path in site.requests)
         page.click("#example")
-        deadline = time.monotonic() + 300
-        while not any(path.endswith("kernels.json") for path in site.requests):
-            assert time.monotonic() < deadline, site.requests
-            time.sleep(0.05)
+        wait_for_request("data-000.bin")
         assert proved(page) == ""
         assert sum(path.endswith("kernels.json") for path in site.requests) == 1
 

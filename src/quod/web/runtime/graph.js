@@ -2,7 +2,8 @@
  * Runs recorded GPU work on WebGPU: buffers, kernels and dispatches from the files that `quod.web.graph` writes.
  *
  * Buffers, pipelines and bind groups are created once, when the graph is loaded. A run writes the inputs, submits
- * the stages in order without waiting between them, and reads the outputs back at the end.
+ * the stages in order, and reads the outputs back at the end. It waits between stages only for kernels that are not
+ * compiled yet.
  */
 import { guarded, isSoftware, mib, openDevice, scoped } from "./device.js";
 import { DeviceError, InputError, messageOf } from "./errors.js";
@@ -12,14 +13,34 @@ import { PieceReader, loadConstants } from "./keys.js";
 /** @typedef {{ buffer: number, offset: number, bytes: number }} BufferRange `offset` is in bytes. */
 /** @typedef {{ stage: string, seconds: number }} Timing */
 /** @typedef {{ step: string, done: number, total: number }} Progress In bytes for the step "load", else a count. */
-/** @typedef {{ pipeline: GPUComputePipeline, group: GPUBindGroup, uniform: number, x: number, y: number }} Dispatch */
+/** @typedef {{ kernel: number, group: GPUBindGroup, uniform: number, x: number, y: number }} Dispatch */
 /** @typedef {Dispatch | { copy: [GPUBuffer, number, GPUBuffer, number, number] } | { clear: [GPUBuffer, number, number] }} Command */
 
 /** Drivers abort a submission that runs for seconds, so a stage is split into submissions of this many dispatches. */
 const DISPATCHES_PER_SUBMISSION = 64;
 
 /**
- * Loads a graph and compiles its kernels. Throws InputError for malformed files and DeviceError if the GPU fails.
+ * Starts to compile the kernels of a graph, in the order in which a run needs them, and returns the graph before its
+ * memory is allocated. Throws InputError for malformed files and DeviceError if the GPU fails.
+ * @param {string | URL} folder The URL of the folder with graph.json, the kernels and the data.
+ * @param {GPUDevice} [device] A GPU with the limits that the graph needs; default: the high-performance adapter.
+ * @param {object} [options]
+ * @param {(progress: Progress) => void} [options.onProgress]
+ * @param {import("./files.js").Read} [options.read] Reads a file; default: fetches it from the folder.
+ * @param {number} [options.watchdog] Seconds without progress after which a GPU counts as hung.
+ * @param {Uint8Array} [options.document] The bytes of graph.json, if the caller has read them.
+ * @returns {Promise<Graph>}
+ */
+export async function compileGraph(folder, device, { onProgress, read = reader(folder), watchdog, document } = {}) {
+  const description = parseDocument(document ?? (await read("graph.json")), "graph.json", "quod-graph-2");
+  const texts = JSON.parse(new TextDecoder().decode(await checkedFile(read, description.files, "kernels.json")));
+  const gpu = device ?? (await openDevice(description));
+  return new Graph(description, gpu, watchdog ?? (isSoftware(gpu.adapterInfo) ? 900 : 60), texts, onProgress ?? (() => {}));
+}
+
+/**
+ * Loads a graph, and starts to compile its kernels. Throws InputError for malformed files and DeviceError if the GPU
+ * fails; the first run throws DeviceError for a kernel that does not compile.
  * @param {string | URL} folder The URL of the folder with graph.json, the kernels and the data.
  * @param {GPUDevice} [device] A GPU with the limits that the graph needs; default: the high-performance adapter.
  * @param {object} [options]
@@ -29,19 +50,18 @@ const DISPATCHES_PER_SUBMISSION = 64;
  * @param {import("./files.js").Read} [options.read] Reads a file; default: fetches it from the folder.
  * @param {number} [options.watchdog] Seconds without progress after which a GPU counts as hung.
  * @param {Uint8Array} [options.document] The bytes of graph.json, if the caller has read them.
+ * @param {Graph} [options.graph] A graph that `compileGraph` has returned for the same folder.
  * @returns {Promise<Graph>}
  */
-export async function loadGraph(folder, device, { onProgress, onNotice, read = reader(folder), store = true, watchdog, document } = {}) {
-  const description = parseDocument(document ?? (await read("graph.json")), "graph.json", "quod-graph-2");
-  const gpu = device ?? (await openDevice(description));
-  const graph = new Graph(description, gpu, watchdog ?? (isSoftware(gpu.adapterInfo) ? 900 : 60));
+export async function loadGraph(folder, device, { onProgress, onNotice, read = reader(folder), store = true, watchdog, document, graph } = {}) {
+  graph ??= await compileGraph(folder, device, { onProgress, read, watchdog, document });
   try {
     await graph.prepare(read, onProgress ?? (() => {}), {
       site: store ? new URL("./", new URL(folder, globalThis.location?.href)) : undefined, onNotice: onNotice ?? (() => {}),
     });
   } catch (error) {
     graph.destroy();
-    if (!device) gpu.destroy();
+    if (!device) graph.device.destroy();
     throw error;
   }
   return graph;
@@ -52,8 +72,10 @@ export class Graph {
    * @param {any} document
    * @param {GPUDevice} device
    * @param {number} watchdog
+   * @param {string[]} texts The WGSL modules.
+   * @param {(progress: Progress) => void} onProgress
    */
-  constructor(document, device, watchdog) {
+  constructor(document, device, watchdog, texts, onProgress) {
     this.document = document;
     this.device = device;
     this.watchdog = watchdog;
@@ -75,17 +97,19 @@ export class Graph {
     /** @type {Map<string, GPUBindGroup>} */
     this.bindGroups = new Map();
     this.running = false;
+    /** @type {Map<number, GPUBindGroupLayout>} */
+    this.layouts = new Map();
+    this.pipelines = this.compile(texts, onProgress);
   }
 
   /**
-   * Creates the buffers, loads the constants, compiles the kernels and creates the commands.
+   * Creates the buffers, loads the constants and creates the commands.
    * @param {import("./files.js").Read} read
    * @param {(progress: Progress) => void} onProgress
    * @param {{ site?: URL, onNotice: (message: string) => void }} options
    */
   async prepare(read, onProgress, options) {
     const { device, document } = this;
-    const texts = JSON.parse(new TextDecoder().decode(await checkedFile(read, document.files, "kernels.json")));
     await scoped(device, `the GPU could not allocate ${mib(document.memory)}`, () => {
       const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
       this.buffers = document.buffers.map((/** @type {number} */ size) => device.createBuffer({ size, usage }));
@@ -106,11 +130,10 @@ export class Graph {
       this.canary = device.createBuffer({ size: 4, usage: GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST });
       this.staging = device.createBuffer({ size: this.outputBytes + 4, usage: GPUBufferUsage.MAP_READ | GPUBufferUsage.COPY_DST });
     });
-    // The kernels are compiled while the data is downloaded.
-    const [pipelines] = await Promise.all([this.compile(texts, onProgress), this.loadConstants(read, onProgress, options)]);
-    await this.runSetup(pipelines, onProgress);
+    await this.loadConstants(read, onProgress, options);
+    await this.runSetup(onProgress);
     this.commands = await scoped(device, "the steps of the graph could not be prepared", () =>
-      document.stages.map((/** @type {any} */ stage) => this.commandsOf(stage.steps, pipelines)));
+      document.stages.map((/** @type {any} */ stage) => this.commandsOf(stage.steps)));
   }
 
   /**
@@ -132,16 +155,16 @@ export class Graph {
 
   /**
    * Runs the setup, which computes buffers from the constants; then frees the buffers that only the setup uses.
-   * @param {GPUComputePipeline[]} pipelines
    * @param {(progress: Progress) => void} onProgress
    */
-  async runSetup(pipelines, onProgress) {
+  async runSetup(onProgress) {
     const { device, document } = this;
     const steps = document.setup;
     await scoped(device, "the GPU rejects the setup", async () => {
-      const commands = this.commandsOf(steps, pipelines);
+      const commands = this.commandsOf(steps);
+      const pipelines = await this.pipelinesOf(commands);
       for (let i = 0; i < commands.length; i++) {
-        this.submit([commands[i]], {});
+        this.submit([commands[i]], pipelines, {});
         await guarded(device, device.queue.onSubmittedWorkDone(), this.watchdog, "the setup");
         onProgress({ step: "setup", done: i + 1, total: commands.length });
       }
@@ -154,28 +177,24 @@ export class Graph {
   }
 
   /**
-   * Compiles all kernels; returns their pipelines in the order of the document.
+   * Starts to compile all kernels; returns their pipelines in the order of the document.
    * @param {string[]} texts The WGSL modules.
    * @param {(progress: Progress) => void} onProgress
    */
-  async compile(texts, onProgress) {
-    const { device } = this;
-    this.layouts = new Map();
+  compile(texts, onProgress) {
     const { kernels } = this.document;
-    /** @type {GPUComputePipeline[]} */
-    const pipelines = [];
-    let next = 0;
-    let done = 0;
-    const compileRemaining = async () => {
-      while (next < kernels.length) {
-        const index = next++;
-        pipelines[index] = await this.createPipeline(kernels[index], texts);
-        onProgress({ step: "compile", done: ++done, total: kernels.length });
-      }
-    };
     // Compilations take much memory, so at most one per core runs at a time (two on a single core).
     const count = Math.max(2, globalThis.navigator?.hardwareConcurrency ?? 4);
-    await Promise.all(Array.from({ length: count }, compileRemaining));
+    let done = 0;
+    /** @type {Promise<GPUComputePipeline>[]} */
+    const pipelines = [];
+    for (const kernel of kernels) {
+      const turn = pipelines[pipelines.length - count] ?? Promise.resolve();
+      const pipeline = turn.then(() => this.createPipeline(kernel, texts));
+      pipelines.push(pipeline);
+      // A run that needs the kernel reports its error.
+      pipeline.then(() => onProgress({ step: "compile", done: ++done, total: kernels.length }), () => {});
+    }
     return pipelines;
   }
 
@@ -186,7 +205,10 @@ export class Graph {
    */
   async createPipeline({ name, text, entry, storage }, texts) {
     const { device } = this;
+    // The scope keeps errors of the text, which are thrown below, out of the scope of a run.
+    device.pushErrorScope("validation");
     const module = device.createShaderModule({ label: name, code: texts[text] });
+    device.popErrorScope();
     try {
       return await guarded(device, device.createComputePipelineAsync({
         label: name,
@@ -206,8 +228,7 @@ export class Graph {
    * @param {number} storage The number of storage buffers.
    */
   layoutOf(storage) {
-    const layouts = /** @type {Map<number, GPUBindGroupLayout>} */ (this.layouts);
-    const cached = layouts.get(storage);
+    const cached = this.layouts.get(storage);
     if (cached) return cached;
     const layout = this.device.createBindGroupLayout({
       entries: Array.from({ length: storage + 1 }, (_, binding) => ({
@@ -216,17 +237,16 @@ export class Graph {
         buffer: binding ? { type: "storage" } : { type: "uniform", hasDynamicOffset: true },
       })),
     });
-    layouts.set(storage, layout);
+    this.layouts.set(storage, layout);
     return layout;
   }
 
   /**
    * Creates the commands of steps, with their bind groups.
    * @param {any[]} steps
-   * @param {GPUComputePipeline[]} pipelines
    * @returns {Command[]}
    */
-  commandsOf(steps, pipelines) {
+  commandsOf(steps) {
     const bind = (/** @type {number[][]} */ ranges) => {
       const key = ranges.join(";");
       const cached = this.bindGroups.get(key);
@@ -244,7 +264,7 @@ export class Graph {
     return steps.map((step) => {
       if (step.op === "launch") {
         const [x, y] = step.groups;
-        return { pipeline: pipelines[step.kernel], group: bind(step.bind), uniform: step.uniform, x, y };
+        return { kernel: step.kernel, group: bind(step.bind), uniform: step.uniform, x, y };
       }
       if (step.op === "copy") {
         const { source, target } = step;
@@ -302,14 +322,16 @@ export class Graph {
         device.queue.writeBuffer(this.buffers[range.buffer], range.offset, buffer, byteOffset, byteLength);
       }
       device.queue.writeBuffer(canary, 0, new Uint32Array([word]));
-      stages.forEach((stage, i) => {
-        this.submit(this.commands[i], clock.timestampWrites(i));
+      for (const [i, stage] of stages.entries()) {
+        const pipelines = await this.pipelinesOf(this.commands[i]);
+        restartWatchdog();
+        this.submit(this.commands[i], pipelines, clock.timestampWrites(i));
         device.queue.onSubmittedWorkDone().then(() => {
           ends.push({ stage, at: performance.now() });
           onProgress({ step: stage, done: i + 1, total: stages.length });
           restartWatchdog();
         }, () => {});
-      });
+      }
       const encoder = device.createCommandEncoder();
       let at = 0;
       for (const { buffer, offset, bytes } of Object.values(this.outputs)) {
@@ -349,11 +371,21 @@ export class Graph {
   }
 
   /**
+   * Waits for the kernels of a stage; returns their pipelines by number.
+   * @param {Command[]} commands
+   */
+  async pipelinesOf(commands) {
+    const kernels = [...new Set(commands.flatMap((command) => ("kernel" in command ? [command.kernel] : [])))];
+    return new Map(await Promise.all(kernels.map(async (kernel) => /** @type {const} */ ([kernel, await this.pipelines[kernel]]))));
+  }
+
+  /**
    * Submits the commands of a stage, in several submissions if it has many dispatches.
    * @param {Command[]} commands
+   * @param {Map<number, GPUComputePipeline>} pipelines
    * @param {{ begin?: any, end?: any }} timestamps The timestamp writes of the first and the last compute pass.
    */
-  submit(commands, timestamps) {
+  submit(commands, pipelines, timestamps) {
     const { device } = this;
     /** @type {GPUComputePassEncoder | null} */
     let pass = null;
@@ -363,21 +395,24 @@ export class Graph {
       pass?.end();
       pass = null;
     };
-    const lastDispatch = commands.findLastIndex((command) => "pipeline" in command);
+    const lastDispatch = commands.findLastIndex((command) => "kernel" in command);
     let isFirstPass = true;
-    /** @type {GPUComputePipeline | null} */
-    let currentPipeline = null;
+    /** @type {number | null} */
+    let currentKernel = null;
     commands.forEach((command, i) => {
-      if ("pipeline" in command) {
+      if ("kernel" in command) {
         // The last dispatch has its own pass, for the timestamp at its end.
         if (i === lastDispatch && timestamps.end) end();
         if (!pass) {
           const timestampWrites = { ...(isFirstPass && timestamps.begin), ...(i === lastDispatch && timestamps.end) };
           pass = encoder.beginComputePass("querySet" in timestampWrites ? { timestampWrites } : {});
           isFirstPass = false;
-          currentPipeline = null;
+          currentKernel = null;
         }
-        if (currentPipeline !== command.pipeline) pass.setPipeline((currentPipeline = command.pipeline));
+        if (currentKernel !== command.kernel) {
+          currentKernel = command.kernel;
+          pass.setPipeline(/** @type {GPUComputePipeline} */ (pipelines.get(currentKernel)));
+        }
         pass.setBindGroup(0, command.group, [command.uniform]);
         pass.dispatchWorkgroups(command.x, command.y);
         if (++dispatches % DISPATCHES_PER_SUBMISSION === 0) {

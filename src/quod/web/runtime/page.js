@@ -183,7 +183,7 @@ function showProgress({ step, done, total, notice }) {
   $("step").textContent = `${stepTitles[/** @type {keyof typeof stepTitles} */ (step)] ?? `Done: ${step}`} (${count})`;
 }
 
-/** Loads the key and the kernels when the user first uses the form. */
+/** Loads the key when the user first uses the form. */
 function prepare() {
   for (const event of ["input", "change", "click"]) $("form").removeEventListener(event, prepare);
   request("prepare").catch(() => {});
@@ -348,7 +348,7 @@ async function start() {
   const memory = deviceMemory ? `, on a device with about ${deviceMemory} GB` : "";
   if (device.status === "fulfilled") {
     hasDevice = true;
-    for (const event of ["input", "change", "click"]) $("form").addEventListener(event, prepare);
+    request("compile").catch(() => {});
     const { name, software } = device.value;
     $("device").textContent =
       `GPU: ${name}${software ? " (emulated by the CPU, so slow)" : ""}. A proof takes ${mib(site.needs.memory)} of GPU memory${memory}; ` +

@@ -52,9 +52,20 @@ export interface LoadOptions {
   read?: (name: string, onBytes?: (count: number) => void, afresh?: boolean) => Promise<Uint8Array<ArrayBuffer>>;
   /** Seconds without progress after which the GPU counts as hung; default: 60, or 900 if the CPU emulates the GPU. */
   watchdog?: number;
+  /** The result of `compile` for the same folder, device and reader. */
+  graph?: Promise<Graph>;
 }
 
-/** Loads the key, the kernels and the witness calculator (if any) of an exported site. Rejects with a `QuodError`. */
+/**
+ * Starts to compile the kernels of an exported site, which takes no memory of the GPU yet; the result is the option
+ * `graph` of `load`. Rejects with a `QuodError`.
+ */
+export function compile(folder: string | URL, options?: LoadOptions): Promise<Graph>;
+
+/**
+ * Loads the key and the witness calculator (if any) of an exported site, and starts to compile its kernels. Rejects
+ * with a `QuodError`. A first proof waits for the kernels; it rejects if the browser does not compile one.
+ */
 export function load(folder: string | URL, options?: LoadOptions): Promise<Prover>;
 
 /** The result of a proof. */
@@ -125,7 +136,7 @@ export function parseStrict(text: string, what: string, limit?: Limit): any;
 export function parseInput(text: string): Input;
 
 /** Loads recorded GPU work that was exported without a site. */
-export function loadGraph(folder: string | URL, device?: GPUDevice, options?: Omit<LoadOptions, "device">): Promise<Graph>;
+export function loadGraph(folder: string | URL, device?: GPUDevice, options?: Omit<LoadOptions, "device" | "graph">): Promise<Graph>;
 
 export interface Graph {
   readonly inputs: Record<string, { bytes: number }>;

@@ -8,7 +8,7 @@
 import { curveOf, g1FromJson, g1ToJson, g2FromJson, g2ToJson, integerOf } from "./curve.js";
 import { VerificationError } from "./errors.js";
 import { checkedFile, reader } from "./files.js";
-import { loadGraph } from "./graph.js";
+import { compileGraph, loadGraph } from "./graph.js";
 import { addLines } from "./msm.js";
 import { loadAction, loadCalculator, loadKey, readSite, takesWitness } from "./site.js";
 import { verify } from "./verify.js";
@@ -33,7 +33,8 @@ function randomBelow(r) {
 }
 
 /**
- * Loads the key, the kernels and the witness calculator. Throws InputError, MismatchError or DeviceError.
+ * Starts to compile the kernels, before the key is loaded; returns the option `graph` of `load`. Throws InputError or
+ * DeviceError.
  * @param {string | URL} folder The URL of the exported site.
  * @param {object} [options]
  * @param {GPUDevice} [options.device]
@@ -43,13 +44,29 @@ function randomBelow(r) {
  * @param {import("./files.js").Read} [options.read]
  * @param {number} [options.watchdog]
  */
-export async function load(folder, { read = reader(folder), device, onProgress, onNotice, store, watchdog } = {}) {
+export async function compile(folder, { read = reader(folder), device, onProgress, watchdog } = {}) {
+  const document = await checkedFile(read, (await readSite(read)).files, "graph.json");
+  return compileGraph(folder, device, { read, onProgress, watchdog, document });
+}
+
+/**
+ * Loads the key, the kernels and the witness calculator. Throws InputError, MismatchError or DeviceError.
+ * @param {string | URL} folder The URL of the exported site.
+ * @param {object} [options]
+ * @param {GPUDevice} [options.device]
+ * @param {(progress: Progress) => void} [options.onProgress]
+ * @param {import("./files.js").Read} [options.read]
+ * @param {number} [options.watchdog]
+ * @param {Promise<import("./graph.js").Graph>} [options.graph] The result of `compile`; default: compiles here.
+ */
+export async function load(folder, { read = reader(folder), device, onProgress, onNotice, store, watchdog, graph } = {}) {
+  graph ??= compile(folder, { read, device, onProgress, watchdog });
   const site = await readSite(read);
-  const [calculator, action, key, document] = await Promise.all([
-    loadCalculator(read, site), loadAction(site), loadKey(read, site), checkedFile(read, site.files, "graph.json"),
+  const [calculator, action, key, loadedGraph] = await Promise.all([
+    loadCalculator(read, site), loadAction(site), loadKey(read, site),
+    graph.then((compiled) => loadGraph(folder, device, { read, onProgress, onNotice, store, graph: compiled })),
   ]);
-  const graph = await loadGraph(folder, device, { read, onProgress, onNotice, store, watchdog, document });
-  return new Prover(site, curveOf(site.curve), calculator, action, key, graph);
+  return new Prover(site, curveOf(site.curve), calculator, action, key, loadedGraph);
 }
 
 export class Prover {

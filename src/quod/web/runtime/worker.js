@@ -6,13 +6,16 @@ import { curveOf } from "./curve.js";
 import { findAdapter, isSoftware, nameOf } from "./device.js";
 import { DeviceError, dataOfError } from "./errors.js";
 import { LIMITS, reader } from "./files.js";
-import { load } from "./quod.js";
+import { compile, load } from "./quod.js";
 import { loadAction, loadCalculator, loadKey, readSite } from "./site.js";
 import { parseStrict, verify } from "./verify.js";
 import { parseInput } from "./witness.js";
 import { witnessFile } from "./witness_file.js";
 
-const read = reader(new URL(".", import.meta.url));
+const folder = new URL(".", import.meta.url);
+const read = reader(folder);
+/** The kernels, which are compiled before the prover is loaded. @type {Promise<import("./quod.js").Graph> | undefined} */
+let graph;
 /** @type {Promise<import("./quod.js").Prover> | undefined} */
 let prover;
 /** Receives the progress of loading, once a task waits for the prover. @type {((progress: any) => void) | undefined} */
@@ -20,13 +23,23 @@ let reportLoading;
 /** Messages about the loading that no task has received. @type {string[]} */
 let notices = [];
 
+const options = {
+  onProgress: (/** @type {any} */ progress) => reportLoading?.(progress),
+  onNotice: (/** @type {string} */ notice) => (reportLoading ? reportLoading({ notice }) : notices.push(notice)),
+};
+
+/** Forgets the prover, so that the next task loads another one. */
+function forget() {
+  graph = prover = undefined;
+}
+
+/** Returns the graph, whose kernels the first call starts to compile. */
+const getGraph = () => (graph ??= compile(folder, options));
+
 /** Returns the prover, which the first call loads. A failed load is retried by the next call. */
 function getProver() {
-  prover ??= load(new URL(".", import.meta.url), {
-    onProgress: (progress) => reportLoading?.(progress),
-    onNotice: (notice) => (reportLoading ? reportLoading({ notice }) : notices.push(notice)),
-  }).catch((error) => {
-    prover = undefined;
+  prover ??= load(folder, { ...options, graph: getGraph() }).catch((error) => {
+    forget();
     throw error;
   });
   return prover;
@@ -45,6 +58,10 @@ const tasks = {
   async device() {
     const { info } = await findAdapter((await readSite(read)).needs);
     return { name: nameOf(info), software: isSoftware(info) };
+  },
+  /** Starts to compile the kernels while the user reads the page; `prove` reports errors. */
+  async compile() {
+    await getGraph().catch(forget);
   },
   /** Loads the prover while the user fills in the form; `prove` reports errors. */
   async prepare() {
@@ -70,9 +87,8 @@ const tasks = {
       return await loadedProver.prove(input, { onProgress });
     } catch (error) {
       if (error instanceof DeviceError) {
-        // The next proof loads the prover again.
         loadedProver.destroy();
-        prover = undefined;
+        forget();
       }
       throw error;
     }
