@@ -25,9 +25,8 @@ from quod.kernel import F32, I64, U32, U64, Bool, Builder, Pointer, kernel
 from quod.kernel.definition import KernelDefinition
 from quod.kernel.ir import types
 from tests.device import kernels
+from tests.support.browser import SWIFTSHADER
 from tests.support.thorough import one_and_others
-
-SWIFTSHADER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")
 
 
 @kernel

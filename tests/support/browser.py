@@ -24,10 +24,16 @@ from typing import Any
 
 from tests.support.devtools import DevTools, DevToolsError
 
-__all__ = ["DESKTOP", "PHONE", "SCREENSHOTS", "Browser", "DevToolsError", "Page", "why_no_browser"]
+__all__ = [
+    "DESKTOP", "PHONE", "SCREENSHOTS", "SWIFTSHADER", "Browser", "DevToolsError", "Page",
+    "why_no_browser",
+]  # fmt: skip
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 SCREENSHOTS = REPOSITORY / "build" / "screenshots"
+
+SWIFTSHADER = Path("/usr/lib/chromium/vk_swiftshader_icd.json")
+"""The Vulkan driver of Debian's Chromium, for native programs in VK_ICD_FILENAMES."""
 
 PHONE = (390, 844)
 DESKTOP = (1280, 800)
