@@ -188,10 +188,15 @@ export class Graph {
     let done = 0;
     /** @type {Promise<GPUComputePipeline>[]} */
     const pipelines = [];
-    for (const kernel of kernels) {
-      const turn = pipelines[pipelines.length - count] ?? Promise.resolve();
-      const pipeline = turn.then(() => this.createPipeline(kernel, texts));
-      pipelines.push(pipeline);
+    /** @type {Promise<GPUComputePipeline>[]} */
+    const started = [];
+    const steps = [...this.document.setup, ...this.document.stages.flatMap((/** @type {any} */ stage) => stage.steps)];
+    // The kernels of the setup are needed first.
+    for (const index of new Set(steps.filter((step) => step.op === "launch").map((step) => step.kernel))) {
+      const turn = started[started.length - count] ?? Promise.resolve();
+      const pipeline = turn.then(() => this.createPipeline(kernels[index], texts));
+      pipelines[index] = pipeline;
+      started.push(pipeline);
       // A run that needs the kernel reports its error.
       pipeline.then(() => onProgress({ step: "compile", done: ++done, total: kernels.length }), () => {});
     }

@@ -39,8 +39,6 @@ function randomBelow(r) {
  * @param {object} [options]
  * @param {GPUDevice} [options.device]
  * @param {(progress: Progress) => void} [options.onProgress]
- * @param {(message: string) => void} [options.onNotice]
- * @param {boolean} [options.store]
  * @param {import("./files.js").Read} [options.read]
  * @param {number} [options.watchdog]
  */
@@ -56,6 +54,8 @@ export async function compile(folder, { read = reader(folder), device, onProgres
  * @param {GPUDevice} [options.device]
  * @param {(progress: Progress) => void} [options.onProgress]
  * @param {import("./files.js").Read} [options.read]
+ * @param {(message: string) => void} [options.onNotice]
+ * @param {boolean} [options.store]
  * @param {number} [options.watchdog]
  * @param {Promise<import("./graph.js").Graph>} [options.graph] The result of `compile`; default: compiles here.
  */
