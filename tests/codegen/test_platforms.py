@@ -239,10 +239,13 @@ def test_the_product_in_avx2_multiplies_words(modulus: Modulus, limbs: int) -> N
     """Limbs**2 products, as many for the reduction, and a quotient, each one instruction."""
     single, double = (listing_of(powers, "avx2", modulus=modulus, factors=n) for n in (1, 2))
     counts = [len(re.findall(r"vpmulu?dq", listing)) for listing in (single, double)]
-    # A load and a store multiply a few limbs too, by the difference of the Montgomery radices.
+    # A load and a store multiply a few limbs too, by the difference of the Montgomery radices. For
+    # some processors LLVM computes a few products by constants with shifts.
     assert counts[0] == counts[1]
-    assert 2 * limbs**2 < counts[0] <= 2 * limbs**2 + 4 * limbs
-    assert not re.findall(r"vpmullq|vpgather|%zmm", single)
+    assert 2 * limbs * (limbs - 1) < counts[0] <= 2 * limbs**2 + 4 * limbs
+    assert not re.findall(r"vpgather|%zmm", single)
+    # With AVX-512 LLVM multiplies by two constants so.
+    assert len(re.findall(r"vpmullq", single)) <= 2
 
 
 @needs_ifma

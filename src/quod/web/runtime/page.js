@@ -348,6 +348,7 @@ async function start() {
   const memory = deviceMemory ? `, on a device with about ${deviceMemory} GB` : "";
   if (device.status === "fulfilled") {
     hasDevice = true;
+    for (const event of ["input", "change", "click"]) $("form").addEventListener(event, prepare);
     request("compile").catch(() => {});
     const { name, software } = device.value;
     $("device").textContent =
