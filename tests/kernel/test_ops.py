@@ -132,6 +132,10 @@ def signed_bytes(a: int) -> list[int]:
     return list(array("b", a.to_bytes(4, "little")))
 
 
+def signed_halves(a: int) -> list[int]:
+    return list(array("h", a.to_bytes(4, "little")))
+
+
 INTEGER_MODELS: dict[str, Callable[..., Any]] = {
     "add": lambda t, a, b: wrap(a + b, t),
     "sub": lambda t, a, b: wrap(a - b, t),
@@ -152,6 +156,9 @@ INTEGER_MODELS: dict[str, Callable[..., Any]] = {
     "mul_wide": lambda t, a, b: a * b,
     "dot4": lambda t, a, b, c: wrap(
         c + sum(x * y for x, y in zip(signed_bytes(a), signed_bytes(b), strict=True)), types.i32
+    ),
+    "dot2": lambda t, a, b, c: wrap(
+        c + sum(x * y for x, y in zip(signed_halves(a), signed_halves(b), strict=True)), types.i32
     ),
     "madd52_lo": lambda t, c, a, b: wrap(c + ((a & M52) * (b & M52) & M52), types.u64),
     "madd52_hi": lambda t, c, a, b: wrap(c + ((a & M52) * (b & M52) >> 52), types.u64),

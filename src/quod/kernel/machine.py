@@ -34,6 +34,9 @@ class Capability(StrEnum):
     WORD_PRODUCTS = "word_products"
     """Vector lanes multiply 32-bit words to 64 bits (AVX2, NEON)."""
 
+    PAIR_PRODUCTS = "pair_products"
+    """Vector lanes multiply two pairs of 16-bit integers and add the products (x86)."""
+
     LOW_PRODUCTS = "low_products"
     """Multiplication yields only the low word; the high word takes four multiplications."""
 

@@ -90,6 +90,7 @@ class ModuleEmitter:
         one_subgroup = self.lanes <= kernel.subgroup_size
         self._uniformity = Uniformity((), trust_loads=True, one_subgroup=one_subgroup)
         self.ifma = machine.has(Capability.IFMA52) and self.lanes == 8
+        self.has_pair_products = machine.has(Capability.PAIR_PRODUCTS)
         self._few_registers = not self.ifma
         self._register_bits = register_bits
         self._unused = f"<{register_bits // 64} x i64>"

@@ -264,23 +264,48 @@ def _unpack_f16(high: bool) -> Rule:
     return rule
 
 
-def _dot4(body: BodyEmitter, op: Op) -> None:
-    """Emit a dot product of signed bytes, each sign-extended by a shift up and back down."""
+def _dot_of_parts(bits: int) -> Rule:
+    """Return the rule of a dot product of a word's signed parts.
+
+    Each part is sign-extended by a shift up and back down.
+    """
+
+    def rule(body: BodyEmitter, op: Op) -> None:
+        result = op.results[0]
+        type_, varying = body.type_of(result), body.is_varying(result)
+        first, second, total = (body.get(operand, varying=varying) for operand in op.operands)
+
+        def amount_text(amount: int) -> str:
+            return f"splat (i32 {amount})" if "<" in type_ else str(amount)
+
+        def signed(word: str, shift: int) -> str:
+            top = body.fresh(f"shl {type_} {word}, {amount_text(shift)}") if shift else word
+            return body.fresh(f"ashr {type_} {top}, {amount_text(32 - bits)}")
+
+        for shift in range(32 - bits, -1, -bits):
+            product = body.fresh(f"mul {type_} {signed(first, shift)}, {signed(second, shift)}")
+            total = body.fresh(f"add {type_} {total}, {product}")
+        body.names[result] = total
+
+    return rule
+
+
+_PAIR_PRODUCTS = {4: "sse2.pmadd.wd", 8: "avx2.pmadd.wd", 16: "avx512.pmaddw.d.512"}
+"""x86's instructions that multiply and add 16-bit pairs, by lanes."""
+
+
+def _dot2(body: BodyEmitter, op: Op) -> None:
     result = op.results[0]
-    type_, varying = body.type_of(result), body.is_varying(result)
-    first, second, total = (body.get(operand, varying=varying) for operand in op.operands)
-
-    def amount_text(bits: int) -> str:
-        return f"splat (i32 {bits})" if "<" in type_ else str(bits)
-
-    def signed(word: str, byte: int) -> str:
-        top = body.fresh(f"shl {type_} {word}, {amount_text(24 - 8 * byte)}") if byte < 3 else word
-        return body.fresh(f"ashr {type_} {top}, {amount_text(24)}")
-
-    for byte in range(4):
-        product = body.fresh(f"mul {type_} {signed(first, byte)}, {signed(second, byte)}")
-        total = body.fresh(f"add {type_} {total}, {product}")
-    body.names[result] = total
+    if not (body.is_varying(result) and body.module.has_pair_products):
+        _dot_of_parts(16)(body, op)
+        return
+    type_, pairs = body.type_of(result), f"<{2 * body.lanes} x i16>"
+    first, second, total = (body.get(operand, varying=True) for operand in op.operands)
+    words = [body.fresh(f"bitcast {type_} {word} to {pairs}") for word in (first, second)]
+    name = f"@llvm.x86.{_PAIR_PRODUCTS[body.lanes]}"
+    body.module.declare(f"{type_} {name}({pairs}, {pairs})")
+    product = body.fresh(f"call {type_} {name}({pairs} {words[0]}, {pairs} {words[1]})")
+    body.names[result] = body.fresh(f"add {type_} {total}, {product}")
 
 
 def _f16_bits(body: BodyEmitter, type_: str, text: str) -> str:
@@ -353,7 +378,8 @@ RULES: dict[str, Rule] = {
     "not": _not,
     "shl": _shift(_LEFT_SHIFTS),
     "shr": _shift(_LOGICAL),
-    "dot4": _dot4,
+    "dot4": _dot_of_parts(8),
+    "dot2": _dot2,
     "eq": _compare({"unsigned": "eq", "signed": "eq", "bool": "eq", "float": "oeq"}),
     "ne": _compare({"unsigned": "ne", "signed": "ne", "bool": "ne", "float": "une"}),
     "lt": _compare({"unsigned": "ult", "signed": "slt", "float": "olt"}),

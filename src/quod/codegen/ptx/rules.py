@@ -355,6 +355,17 @@ def _dot4(body: BodyEmitter, op: Op) -> None:
     body.define(op.results[0], "dp4a.s32.s32", operands)
 
 
+def _dot2(body: BodyEmitter, op: Op) -> None:
+    """Emit two multiply-adds; instructions multiply 16-bit pairs by bytes only."""
+    a, b, c = (body.register(operand) for operand in op.operands)
+    low, high = (
+        [body.fresh("r", instruction, f"{word}, {amounts}") for word in (a, b)]
+        for instruction, amounts in (("bfe.s32", "0, 16"), ("shr.s32", "16"))
+    )
+    total = body.fresh("r", "mad.lo.s32", f"{low[0]}, {low[1]}, {c}")
+    body.define(op.results[0], "mad.lo.s32", f"{high[0]}, {high[1]}, {total}")
+
+
 RULES: dict[str, Rule] = {
     "add": _simple("add", "add.rn"),
     "sub": _simple("sub", "sub.rn"),
@@ -382,6 +393,7 @@ RULES: dict[str, Rule] = {
     "mul_hi": _simple("mul.hi"),
     "mul_wide": _mul_wide,
     "dot4": _dot4,
+    "dot2": _dot2,
     "madd52_lo": _madd52(high=False),
     "madd52_hi": _madd52(high=True),
     "eq": _compare("eq"),

@@ -249,6 +249,18 @@ def _dot4(body: BodyEmitter, op: Op) -> tuple[str, int]:
     return f"{helper}({_arguments([body.text_of(o) for o in op.operands])})", _ATOM
 
 
+def _dot2(body: BodyEmitter, op: Op) -> tuple[str, int]:
+    """Emit a dot product of 16-bit halves."""
+    terms = " + ".join(
+        f"(bitcast<i32>(a << {shift}u) >> 16u) * (bitcast<i32>(b << {shift}u) >> 16u)"
+        for shift in (16, 0)
+    )
+    helper = body.module.helper(
+        "dot2", f"fn dot2(a: u32, b: u32, c: i32) -> i32 {{\n  return c + {terms};\n}}"
+    )
+    return f"{helper}({_arguments([body.text_of(o) for o in op.operands])})", _ATOM
+
+
 def _reciprocal(body: BodyEmitter, op: Op) -> tuple[str, int]:
     return f"1.0f / {body.text_of(op.operands[0], _ATOM)}", _PRODUCT
 
@@ -269,6 +281,7 @@ _EXPRESSIONS: dict[str, Expression] = {
     "neg": _negation,
     "fma": function("fma"),
     "dot4": _dot4,
+    "dot2": _dot2,
     "sqrt": function("sqrt"),
     "rsqrt": function("inverseSqrt"),
     "rcp": _reciprocal,

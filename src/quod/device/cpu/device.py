@@ -130,7 +130,11 @@ class CpuDevice(OpenedDevice):
         return machine
 
     def _machine(self, lanes: int) -> Machine:
-        return machine_of(self.strategy, lanes, has_f16=host_processor().has_f16)
+        processor = host_processor()
+        return machine_of(
+            self.strategy, lanes, has_f16=processor.has_f16,
+            pair_product_lanes=processor.pair_product_lanes,
+        )  # fmt: skip
 
     def compile(
         self, definition: KernelDefinition, *, lanes: int | None = None, **static: Any

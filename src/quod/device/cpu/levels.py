@@ -49,7 +49,10 @@ class Level:
 
     def machine(self, lanes: int) -> Machine:
         """Return the machine that kernels of `lanes` lanes are traced for."""
-        return machine_of(self.strategy, lanes, has_f16=True)
+        return machine_of(
+            self.strategy, lanes, has_f16=True,
+            pair_product_lanes=self.target.pair_product_lanes,
+        )  # fmt: skip
 
     @property
     def target(self) -> HostProcessor:

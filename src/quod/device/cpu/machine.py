@@ -14,8 +14,13 @@ SHARED_BYTES = 4 << 20
 (`large_stack_thread.STACK_BYTES`)."""
 
 
-def machine_of(strategy: str, lanes: int, *, has_f16: bool) -> Machine:
-    """Return the machine for kernels of `lanes` lanes."""
+def machine_of(
+    strategy: str, lanes: int, *, has_f16: bool, pair_product_lanes: int
+) -> Machine:
+    """Return the machine for kernels of `lanes` lanes.
+
+    pair_product_lanes: The widest vector whose lanes multiply pairs of 16-bit integers, or 0.
+    """
     features = {Capability.U64, Capability.SUBGROUPS, Capability.VECTOR_LANES}
     if lanes == 8 and strategy == "ifma":
         features.add(Capability.IFMA52)
@@ -23,6 +28,8 @@ def machine_of(strategy: str, lanes: int, *, has_f16: bool) -> Machine:
         features.add(Capability.WORD_PRODUCTS)
     if lanes == 1:
         features.add(Capability.CARRY)
+    if lanes in (4, 8, 16) and lanes <= pair_product_lanes:
+        features.add(Capability.PAIR_PRODUCTS)
     if has_f16:
         features.add(Capability.F16)
     return Machine(

@@ -83,6 +83,13 @@ class HostProcessor:
         return tuple(name for name, present in supported.items() if present)
 
     @property
+    def pair_product_lanes(self) -> int:
+        """The lanes of 32 bits that one instruction multiplies as pairs of 16-bit integers."""
+        if not self.triple.startswith("x86_64"):
+            return 0
+        return 16 if "avx512bw" in self.features else 8 if self.has_avx2 else 4
+
+    @property
     def has_f16(self) -> bool:
         """True if the CPU converts between f32 and f16: with F16C, and on any 64-bit Arm."""
         return "f16c" in self.features or self.has_neon

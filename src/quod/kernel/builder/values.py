@@ -82,6 +82,13 @@ class ValueBuilder(TileBuilder):
         """
         return self.emit("dot4", (a, b, c))
 
+    def dot2(self, a: Value, b: Value, c: Value) -> Value:
+        """Compute c + the dot product of the two signed 16-bit halves of `a` and `b`.
+
+        a, b: u32. c: i32.
+        """
+        return self.emit("dot2", (a, b, c))
+
     def rcp(self, value: Value) -> Value:
         """Compute 1 / value of an f32."""
         return self.emit("rcp", (value,))

@@ -140,6 +140,11 @@ _row(
     "c + the dot product of the four signed bytes of a and of b; the sum wraps.",
     semantics.dot_of_bytes,
 )  # fmt: skip
+_row(
+    "dot2", "u32 u32 i32 -> i32",
+    "c + the dot product of the two signed 16-bit halves of a and of b; the sum wraps.",
+    semantics.dot_of_halves,
+)  # fmt: skip
 
 _row = partial(_define, "Comparison and choice", lane_rule="comparison")
 _row("eq", "T T -> bool", "a equals b.", np.equal, T=_S, commutative=True)

@@ -217,6 +217,14 @@ def dot_of_bytes(a: Array, b: Array, c: Array) -> Array:
     return total
 
 
+def dot_of_halves(a: Array, b: Array, c: Array) -> Array:
+    total = c
+    for shift in map(np.uint32, (16, 0)):
+        x, y = (((word << shift).view(np.int32)) >> np.int32(16) for word in (a, b))
+        total = total + x * y
+    return total
+
+
 def inverse_square_root(a: Array) -> Array:
     result: Array = a.dtype.type(1) / np.sqrt(a)
     return result

@@ -17,8 +17,8 @@ from quod.tensor.quantised.packed import PackedRun
 from quod.tensor.quantised.types.numpy_blocks import Bytes, Floats, halves
 
 
-def scaled(blocks: Bytes, quants: NDArray[np.integer[Any]]) -> Floats:
-    """Return the values of blocks whose integers are `quants`, of shape (n, 256)."""
+def six_bit_scales(blocks: Bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
+    """Return the 6-bit scales and minima of blocks, each of shape (n, 8)."""
     packed = blocks[:, 4:16]
     scales = np.concatenate(
         [packed[:, :4] & 63, packed[:, 8:] & 15 | packed[:, :4] >> 6 << 4], axis=1
@@ -26,6 +26,12 @@ def scaled(blocks: Bytes, quants: NDArray[np.integer[Any]]) -> Floats:
     minima = np.concatenate(
         [packed[:, 4:8] & 63, packed[:, 8:] >> 4 | packed[:, 4:8] >> 6 << 4], axis=1
     )
+    return scales, minima
+
+
+def scaled(blocks: Bytes, quants: NDArray[np.integer[Any]]) -> Floats:
+    """Return the values of blocks whose integers are `quants`, of shape (n, 256)."""
+    scales, minima = six_bit_scales(blocks)
     d, m = halves(blocks, 0) * scales, halves(blocks, 2) * minima
     values: Floats = d[..., None] * quants.reshape(-1, 8, 32).astype(np.float32) - m[..., None]
     return values.reshape(len(blocks), 256)

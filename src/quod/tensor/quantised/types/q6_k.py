@@ -29,13 +29,17 @@ _SCALE = 208
 """The byte of a block where its f16 starts."""
 
 
-def _values(blocks: Bytes) -> Floats:
+def quants_of(blocks: Bytes) -> Bytes:
+    """Return the integers of blocks before 32 is subtracted, of shape (n, 256)."""
     low = blocks[:, :128].reshape(-1, 2, 1, 64) >> np.array([[0], [4]], np.uint8) & 15
     shifts = np.arange(0, 8, 2, dtype=np.uint8)[:, None]
     high = (blocks[:, 128:192].reshape(-1, 2, 1, 32) >> shifts & 3) << 4
-    quants = low.reshape(-1, 256) | high.reshape(-1, 256)
+    return np.asarray(low.reshape(-1, 256) | high.reshape(-1, 256))
+
+
+def _values(blocks: Bytes) -> Floats:
     scales = halves(blocks, _SCALE) * blocks[:, 192:_SCALE].view(np.int8).astype(np.float32)
-    integers = quants.reshape(-1, 16, 16).astype(np.float32) - 32
+    integers = quants_of(blocks).reshape(-1, 16, 16).astype(np.float32) - 32
     return (scales[..., None] * integers).reshape(len(blocks), 256)
 
 

@@ -1,0 +1,1 @@
+"""Language models as exact integer programs: the same bits on every device."""

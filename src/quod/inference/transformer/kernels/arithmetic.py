@@ -1,0 +1,61 @@
+"""Rounding, saturation and packing in kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from quod.frozen import frozen
+from quod.kernel import Builder, Value, i64, u32
+
+
+@frozen
+class Planes:
+    """How inputs of a product are divided into 16-bit integers.
+
+    count: The number of parts. An input is the sum of its parts, each times 2**bits of the one
+        before; only the last is signed.
+    """
+
+    count: int
+    bits: int
+
+
+def rounded(k: Builder, value: Value, shift: Value) -> Value:
+    """Return value / 2**shift rounded to nearest, ties upward; value is i64, shift u32."""
+    half = (k.constant(1, i64) << shift.cast(i64)) >> 1
+    return (value + half) >> shift.cast(i64)
+
+
+def clamped(k: Builder, value: Value, limit: Value) -> Value:
+    """Return a value between -limit and limit."""
+    return k.minimum(k.maximum(value, -limit), limit)
+
+
+def store_pair(
+    k: Builder, x: Value, index: Value, plane_words: Value, low: Value, high: Value, planes: Planes
+) -> None:
+    """Store two neighbouring inputs, i32, at a word of each plane; a plane has `plane_words`."""
+    for plane in range(planes.count):
+        shift = plane * planes.bits
+        parts = [value >> shift if shift else value for value in (low, high)]
+        if plane < planes.count - 1:
+            parts = [part & ((1 << planes.bits) - 1) for part in parts]
+        x[index + plane_words * plane] = packed(*parts)
+
+
+def packed(low: Value, high: Value) -> Value:
+    """Return the low 16 bits of two integers as a word."""
+    return (low.cast(u32) & 0xFFFF) | (high.cast(u32) << 16)
+
+
+def over_workgroup(
+    k: Builder, room: Value, value: Value, join: Callable[[Value, Value], Value]
+) -> Value:
+    """Return the join of the values of all instances, from shared memory of one element each."""
+    k.barrier()
+    room[k.local_id()] = value
+    k.barrier()
+    total = room[k.constant(0, u32)]
+    for index in range(1, k.workgroup_size):
+        total = join(total, room[k.constant(index, u32)])
+    return k.uniform(total)

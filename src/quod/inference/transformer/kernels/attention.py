@@ -1,0 +1,165 @@
+"""Kernels of the attention: rotary positions, the cache, and causal attention itself.
+
+The cache of a layer has the keys of each head by pair of channels, then by position, and the values
+of each head by pair of positions, then by channel. A word has two 16-bit integers.
+"""
+
+from __future__ import annotations
+
+from quod.inference.transformer.kernels.arithmetic import (
+    Planes,
+    clamped,
+    over_workgroup,
+    packed,
+    rounded,
+    store_pair,
+)
+from quod.inference.transformer.program import INVERSE_SUM_BITS
+from quod.inference.transformer.rounding import ACTIVATION
+from quod.inference.transformer.tables import EXP_ENTRIES, ROTATION_BITS
+from quod.kernel import (
+    I32,
+    I64,
+    U32,
+    Builder,
+    Pointer,
+    Value,
+    i32,
+    i64,
+    kernel,
+    u32,
+    u64,
+)
+
+_LEAST = -(1 << 62)
+
+
+@kernel
+def rotate(
+    k: Builder, n: U32, heads: U32, capacity: U32, state: Pointer[U32], x: Pointer[I32],
+    table: Pointer[I32], y: Pointer[U32], *, head_pairs: int, rotary: bool, keys: bool,
+) -> None:  # fmt: skip
+    """Rotate and pack n pairs of channels of queries, or of keys, which go to the cache.
+
+    x: an integer per token, head and channel.
+    table: cosines and sines by position and pair; not used without `rotary`.
+    state: the position of the first token.
+    """
+    i = k.global_id()
+    with k.if_(i < n):
+        pair, row = i % head_pairs, i // head_pairs
+        head, token = row % heads, row // heads
+        position = state[k.constant(0, u32)] + token
+        a, b = x[i * 2], x[i * 2 + 1]
+        if rotary:
+            at = (position * head_pairs + pair) * 2
+            cosine, sine = table[at], table[at + 1]
+            # Below 2**31 with the half that is added for rounding.
+            a, b = (
+                clamped(
+                    k, (value + (1 << (ROTATION_BITS - 1))) >> ROTATION_BITS,
+                    k.constant(ACTIVATION, i32),
+                )
+                for value in (a * cosine - b * sine, b * cosine + a * sine)
+            )  # fmt: skip
+        index = (head * head_pairs + pair) * capacity + position if keys else i
+        y[index] = packed(a, b)
+
+
+@kernel
+def store_values(
+    k: Builder, n: U32, tokens: U32, heads: U32, capacity: U32, state: Pointer[U32],
+    x: Pointer[I32], y: Pointer[U32], *, head_width: int,
+) -> None:  # fmt: skip
+    """Store the values of tokens in the cache: n words, each of two positions of a channel."""
+    i = k.global_id()
+    with k.if_(i < n):
+        first = state[k.constant(0, u32)]
+        width = heads * head_width
+        channel, pair = i % width, first // 2 + i // width
+        position = pair * 2
+        index = (channel // head_width * (capacity // 2) + pair) * head_width
+        index = index + channel % head_width
+        low_token = k.select(position >= first, position - first, k.constant(0, u32))
+        high_token = k.minimum(position + 1 - first, tokens - 1)
+        low = k.select(position >= first, x[low_token * width + channel], y[index].cast(i32))
+        high = x[high_token * width + channel]
+        high = k.select(position + 1 - first < tokens, high, k.constant(0, i32))
+        with k.if_((position < first + tokens) & (pair * 2 < capacity)):
+            y[index] = packed(low, high)
+
+
+@kernel
+def attend(
+    k: Builder, tokens: U32, capacity: U32, multiplier: I64, score_shift: U32, mix_shift: U32,
+    state: Pointer[U32], queries: Pointer[U32], keys: Pointer[U32], values: Pointer[U32],
+    table: Pointer[I32], scores: Pointer[I64], weights: Pointer[U32], y: Pointer[U32],
+    *, heads: int, kv_heads: int, head_width: int, planes: Planes,
+) -> None:  # fmt: skip
+    """Mix the values of the positions so far; docs/integer-transformer.md, "Attention".
+
+    A workgroup has a query head of a token. Its size divides the width of a head.
+    table: the exponentials.
+    scores, weights: memory for a score, and half a word, per token, head and position.
+    y: pairs of 16-bit outputs, as the inputs of `product`.
+    """
+    lanes, pairs = k.workgroup_size, head_width // 2
+    room, output_room = k.shared(i64, lanes), k.shared(i32, head_width)
+    head, token = k.workgroup_id() % heads, k.workgroup_id() // heads
+    shared_head = head * kv_heads // heads
+    last = k.uniform(state[k.constant(0, u32)]) + token
+    query = k.pointer_add(queries, k.workgroup_id() * pairs)
+    head_keys = k.pointer_add(keys, shared_head * pairs * capacity)
+    head_values = k.pointer_add(values, shared_head * (capacity // 2) * head_width)
+    row = k.workgroup_id().cast(u64) * capacity.cast(u64)
+    row_scores = k.pointer_add(scores, row)
+    row_weights = k.pointer_add(weights, row >> 1)
+    least = k.constant(_LEAST, i64)
+    # Positions after the last one are computed and dropped, so that no instance idles or branches.
+    with k.range(0, last // lanes + 1, carry=least) as loop:
+        position = loop.index * lanes + k.local_id()
+        score = k.constant(0, i64)
+        for pair in range(pairs):
+            word = head_keys[position + capacity * pair]
+            dot = k.dot2(query[k.constant(pair, u32)], word, k.constant(0, i32))
+            score = score + dot.cast(i64)
+        score = k.select(position <= last, score, least)
+        row_scores[position] = score
+        loop.next(k.maximum(loop.carried, score))
+    largest = over_workgroup(k, room, loop.results, k.maximum)
+
+    def weight(position: Value) -> Value:
+        # The workgroup's own stores, ordered by the barriers of `over_workgroup`.
+        score = k.select(position <= last, row_scores[position], largest)
+        step = rounded(k, (largest - score) * multiplier, score_shift)
+        entry = table[k.minimum(step, k.constant(EXP_ENTRIES - 1, i64)).cast(u32)]
+        return k.select(position <= last, entry, k.constant(0, i32))
+
+    with k.range(0, last // (2 * lanes) + 1, carry=k.constant(0, i64)) as loop:
+        pair_index = loop.index * lanes + k.local_id()
+        low, high = weight(pair_index * 2), weight(pair_index * 2 + 1)
+        row_weights[pair_index] = packed(low, high)
+        loop.next(loop.carried + (low + high).cast(i64))
+    weight_sum = over_workgroup(k, room, loop.results, lambda a, b: a + b)
+    inverse = (k.constant(1 << INVERSE_SUM_BITS, u64) // weight_sum.cast(u64)).cast(i64)
+    channels = range(0, head_width, lanes)
+    zeros = tuple([k.constant(0, i64) for _ in channels])
+    with k.range(0, last // 2 + 1, carry=zeros) as loop:
+        pair_of_weights = k.uniform(row_weights[loop.index])
+        totals = []
+        for total, channel in zip(loop.carried, channels, strict=True):
+            word = head_values[loop.index * head_width + channel + k.local_id()]
+            dot = k.dot2(pair_of_weights, word, k.constant(0, i32))
+            totals.append(total + dot.cast(i64))
+        loop.next(tuple(totals))
+    for total, channel in zip(loop.results, channels, strict=True):
+        mixed = rounded(k, total * inverse, mix_shift)
+        output_room[k.local_id() + channel] = clamped(k, mixed, k.constant(ACTIVATION, i64)).cast(
+            i32
+        )
+    k.barrier()
+    with k.range(k.local_id(), pairs, lanes) as loop:
+        store_pair(
+            k, y, k.workgroup_id() * pairs + loop.index, tokens * (heads * pairs),
+            output_room[loop.index * 2], output_room[loop.index * 2 + 1], planes,
+        )  # fmt: skip
