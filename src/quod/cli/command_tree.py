@@ -7,6 +7,7 @@ from quod.cli import (
     devices,
     export_web,
     gkr,
+    infer,
     inspect,
     jobs,
     keys,
@@ -106,6 +107,15 @@ COMMANDS = Group(
                 "prove": gkr.prove,
                 "verify": gkr.verify,
                 "inspect": inspect.inspect,
+            },
+        ),
+        "infer": Group(
+            "Language models (GGUF) in exact integers: the same bits on every device.",
+            {
+                "inspect": infer.inspect,
+                "plan": infer.plan,
+                "run": infer.run,
+                "score": infer.score,
             },
         ),
         "zcash": Group(

@@ -1,7 +1,8 @@
-"""Verifiable inference: the logits of a perceptron of 8-bit weights, proven for committed weights.
+"""Inference in exact integers: language models, and proofs of perceptrons of 8-bit weights.
 
-`Perceptron` reads a GGUF file, `Prover` runs it and proves the logits, and `verify` is plain
-Python. The weights are committed to, not hidden. The names below load on first use (PEP 562).
+`Transformer` runs a language model, with the same bits on every device. `Perceptron` reads a GGUF
+file, `Prover` runs it and proves the logits, and `verify` is plain Python. The weights are
+committed to, not hidden. The names below load on first use (PEP 562).
 """
 
 from __future__ import annotations
@@ -23,6 +24,11 @@ if TYPE_CHECKING:
     from quod.inference.prover import Prover as Prover
     from quod.inference.statement import VerifyingKey as VerifyingKey
     from quod.inference.statement import error_terms as error_terms
+    from quod.inference.transformer.plan import Plan as Plan
+    from quod.inference.transformer.plan import Report as Report
+    from quod.inference.transformer.plan import read_plan as read_plan
+    from quod.inference.transformer.transformer import Generated as Generated
+    from quod.inference.transformer.transformer import Transformer as Transformer
     from quod.inference.verifier import verify as verify
 else:
     __getattr__, __dir__ = lazy_names(__name__)

@@ -51,6 +51,12 @@ def show(text: str) -> None:
     sys.stdout.flush()
 
 
+def show_part(text: str) -> None:
+    """Print a part of a result as it arrives, without a line break; see `show`."""
+    sys.stdout.write(printable(text))
+    sys.stdout.flush()
+
+
 def show_or_note(out: str | os.PathLike[str], text: str) -> None:
     """Print a result that accompanies `out`, on standard error if `out` is standard output."""
     from quod.formats.target_path import follow

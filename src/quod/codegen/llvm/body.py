@@ -47,12 +47,14 @@ class Module(Protocol):
     """The interface of the module that bodies and rules emit into.
 
     ifma: the lanes of a vector multiply by AVX-512 IFMA.
+    has_pair_products: the lanes of a vector multiply pairs of 16-bit integers.
     is_x86: the target is known to be x86-64.
     """
 
     kernel: Kernel
     lanes: int
     ifma: bool
+    has_pair_products: bool
     is_x86: bool
 
     def declare(self, signature: str) -> None:

@@ -14,9 +14,7 @@ SHARED_BYTES = 4 << 20
 (`large_stack_thread.STACK_BYTES`)."""
 
 
-def machine_of(
-    strategy: str, lanes: int, *, has_f16: bool, pair_product_lanes: int
-) -> Machine:
+def machine_of(strategy: str, lanes: int, *, has_f16: bool, pair_product_lanes: int) -> Machine:
     """Return the machine for kernels of `lanes` lanes.
 
     pair_product_lanes: The widest vector whose lanes multiply pairs of 16-bit integers, or 0.

@@ -245,7 +245,7 @@ def _trailing_zeros(*arrays: Integers) -> int:
 def _check_finite(
     tensor: GgufTensor, path: str, values: NDArray[Any], at: int, size: int | None = None
 ) -> None:
-    """Raise InputError for the first row that is NaN or infinite, which starts at a block's byte."""
+    """Raise InputError for the first row of values that is NaN or infinite."""
     finite = np.isfinite(values)[:, 0]
     if not finite.all():
         row = int(finite.argmin())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 
@@ -69,7 +69,8 @@ class Tokenizer:
         self.beginning = self._token(metadata, "bos")
         starts = metadata.get("tokenizer.ggml.add_bos_token", self._pretokenizer.starts)
         self._starts = starts is True and self.beginning is not None
-        ends = {self._token(metadata, kind) for kind in ("eos", "eot")} - {None}
+        self.end = self._token(metadata, "eos")
+        ends = {t for t in (self.end, self._token(metadata, "eot")) if t is not None}
         self.ends = frozenset(ends | {t for t in self._special if self._tokens[t] in _END_NAMES})
 
     def __len__(self) -> int:
@@ -104,12 +105,14 @@ class Tokenizer:
             "utf-8", "replace"
         )
 
-    def stream(self, tokens: Iterable[int]) -> Iterator[str]:
-        """Return the text of each token, holding back incomplete UTF-8 characters."""
+    def decoder(self) -> Callable[[int], str]:
+        """Return a function from the next token to its text.
+
+        The function holds back the bytes of incomplete UTF-8 characters. Control tokens have no
+        text.
+        """
         decoder = codecs.getincrementaldecoder("utf-8")("replace")
-        for token in tokens:
-            yield decoder.decode(self._bytes_of(token, special=False))
-        yield decoder.decode(b"", final=True)
+        return lambda token: decoder.decode(self._bytes_of(token, special=False))
 
     def _bytes_of(self, token: int, special: bool) -> bytes:
         text, kind = self._tokens[token], self._kinds[token]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from quod.frozen import frozen
 from quod.kernel import Builder, Value, i64, u32
@@ -32,15 +32,15 @@ def clamped(k: Builder, value: Value, limit: Value) -> Value:
 
 
 def store_pair(
-    k: Builder, x: Value, index: Value, plane_words: Value, low: Value, high: Value, planes: Planes
+    k: Builder, x: Value, index: Value, plane_words: Value, pair: Sequence[Value], planes: Planes
 ) -> None:
     """Store two neighbouring inputs, i32, at a word of each plane; a plane has `plane_words`."""
     for plane in range(planes.count):
         shift = plane * planes.bits
-        parts = [value >> shift if shift else value for value in (low, high)]
+        parts = [value >> shift if shift else value for value in pair]
         if plane < planes.count - 1:
             parts = [part & ((1 << planes.bits) - 1) for part in parts]
-        x[index + plane_words * plane] = packed(*parts)
+        x[index + plane_words * plane] = packed(parts[0], parts[1])
 
 
 def packed(low: Value, high: Value) -> Value:

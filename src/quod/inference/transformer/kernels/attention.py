@@ -159,7 +159,8 @@ def attend(
         )
     k.barrier()
     with k.range(k.local_id(), pairs, lanes) as loop:
+        pair_of_outputs = [output_room[loop.index * 2 + half] for half in range(2)]
         store_pair(
-            k, y, k.workgroup_id() * pairs + loop.index, tokens * (heads * pairs),
-            output_room[loop.index * 2], output_room[loop.index * 2 + 1], planes,
+            k, y, k.workgroup_id() * pairs + loop.index, tokens * (heads * pairs), pair_of_outputs,
+            planes,
         )  # fmt: skip

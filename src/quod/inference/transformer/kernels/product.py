@@ -68,11 +68,15 @@ def product(
     """
     lanes = k.workgroup_size // parts
     tiles = (tokens + (tile - 1)) // tile
-    lane, part = k.local_id() % lanes, k.local_id() // lanes
-    row = k.workgroup_id() // tiles * lanes + lane
+    lane, part = k.local_id(), k.constant(0, u32)
+    if parts > 1:
+        lane, part = k.local_id() % lanes, k.local_id() // lanes
+    first_row = k.workgroup_id() // tiles * lanes
+    row = first_row + lane
     first_token = k.workgroup_id() % tiles * tile
     room = k.shared(i64, k.workgroup_size) if parts > 1 else None
-    block, row_in_block = row // ROW_BLOCK, row % ROW_BLOCK
+    # `lanes` divides 16, so a workgroup is within a block.
+    block, row_in_block = first_row // ROW_BLOCK, first_row % ROW_BLOCK + lane
     words_of_group, pairs_of_group = group * bits // 32, group // 2
     token_indices = [k.minimum(first_token + index, tokens - 1) for index in range(tile)]
     zeros = tuple([k.constant(0, i64)] * (tile * planes.count))

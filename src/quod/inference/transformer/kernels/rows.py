@@ -104,7 +104,7 @@ def normalise(
     root, exponent = _inverse_root(k, squares.cast(u64))
     to_shift = (exponent + (_INVERSE_SHIFT - NORM_BITS)).cast(u32)
     with k.range(k.local_id(), width // 2, lanes) as loop:
-        outputs = []
+        outputs: list[Value] = []
         for channel_index in (loop.index * 2, loop.index * 2 + 1):
             value = (x[first + channel_index].cast(i64) - mean) * root
             unit = rounded(k, value, to_shift)
@@ -112,7 +112,7 @@ def normalise(
             outputs.append(
                 clamped(k, rounded(k, scaled, shift), k.constant(ACTIVATION, i64)).cast(i32)
             )
-        store_pair(k, y, token * (width // 2) + loop.index, tokens * (width // 2), *outputs, planes)
+        store_pair(k, y, token * (width // 2) + loop.index, tokens * (width // 2), outputs, planes)
 
 
 def _inverse_root(k: Builder, square_sum: Value) -> tuple[Value, Value]:
@@ -141,11 +141,11 @@ def activate(
     """
     i = k.global_id()
     with k.if_(i < n):
-        outputs = []
+        outputs: list[Value] = []
         for index in (i * 2, i * 2 + 1):
             value = table[((gate if gated else up)[index] + 32768).cast(u32)]
             if gated:
                 wide = value.cast(i64) * up[index].cast(i64)
                 value = clamped(k, rounded(k, wide, shift), k.constant(WIDE, i64)).cast(i32)
             outputs.append(value)
-        store_pair(k, y, i, n, *outputs, planes)
+        store_pair(k, y, i, n, outputs, planes)

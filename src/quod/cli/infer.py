@@ -1,0 +1,288 @@
+"""quod infer: language models in exact integers."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Annotated
+
+from quod.cli.display.progress import followed_timeline
+from quod.cli.display.terminal import note, show_json, show_part, show_table
+from quod.cli.inspect import show_description
+from quod.cli.outputs import check_outputs
+from quod.cli.parameters import Argument, AsJson, Device, Force, Option, Quiet, WrongUsage
+from quod.wording import counted
+
+if TYPE_CHECKING:
+    from quod.inference.transformer.plan import Plan, Report
+    from quod.inference.transformer.transformer import Transformer
+
+Model = Annotated[Path, Argument("MODEL", "Language model (GGUF).")]
+PlanFile = Annotated[
+    Path | None,
+    Option("--plan", metavar="FILE", help="Plan of the model. Default: MODEL.plan.json."),
+]
+Context = Annotated[
+    int, Option(metavar="N", least=2, help="Positions that fit, of prompt and answer together.")
+]
+_CONTEXT = 2048
+_SECONDS_BETWEEN_NOTES = 5.0
+
+
+def inspect(model: Model, plan: PlanFile = None, as_json: AsJson = False) -> None:
+    """Describe a language model: its shape, tensors, tokenizer and plan."""
+    from quod.formats import Gguf
+    from quod.frozen import fields_of
+    from quod.inference.transformer.model import read_model
+    from quod.inference.transformer.plan import digest_of, read_plan
+    from quod.inference.transformer.tokenizer import Tokenizer
+
+    file = Gguf.open(model)
+    shape = read_model(file).architecture
+    tokenizer = Tokenizer(file)
+    types = Counter([tensor.type.name for tensor in file.tensors.values()])
+    description: dict[str, object] = {
+        "kind": "language model",
+        "architecture": shape.family.name,
+        "parameters": sum([_size(tensor.shape) for tensor in file.tensors.values()]),
+        "layers": shape.layers,
+        "width": shape.width,
+        "hidden_width": shape.hidden,
+        "heads": shape.heads,
+        "key_value_heads": shape.kv_heads,
+        "context": shape.context,
+        "tokens": len(tokenizer),
+        "tensors": dict(types),
+        "sha256": digest_of(model).hex(),
+    }
+    path = plan if plan is not None else _plan_path(model)
+    if plan is not None or path.exists():
+        chosen = read_plan(path)
+        chosen.check_model(file, bytes.fromhex(str(description["sha256"])))
+        description["plan"] = os.fspath(path)
+        description["accuracy"] = None if chosen.report is None else fields_of(chosen.report)
+    if as_json:
+        show_json(description)
+    else:
+        show_description({key: "none" if v is None else v for key, v in description.items()})
+
+
+def plan(
+    model: Model,
+    output: Annotated[
+        Path | None,
+        Option(
+            "--output", "-o", metavar="FILE", help="File for the plan. Default: MODEL.plan.json."
+        ),
+    ] = None,
+    calibrate: Annotated[
+        list[Path] | None,
+        Option(metavar="FILE", help="Text to choose the scales from; repeatable."),
+    ] = None,
+    evaluate: Annotated[
+        list[Path] | None,
+        Option(metavar="FILE", help="Text to measure the accuracy on; repeatable."),
+    ] = None,
+    force: Force = False,
+    quiet: Quiet = False,
+) -> None:
+    """Choose the scales of a model from texts, and measure the accuracy.
+
+    Without --calibrate, texts that come with Quod are taken; some hundred tokens suffice. The
+    report of --evaluate compares the next token's distribution with that of a float model.
+    """
+    texts = [*(calibrate or []), *(evaluate or [])]
+    target = _plan_path(model) if output is None else output
+    check_outputs([target], [model, *texts], exclusive=[] if force else [target])
+    from quod.inference.transformer.transformer import Transformer
+
+    chosen = Transformer.make_plan(
+        model,
+        None if calibrate is None else [_text(path) for path in calibrate],
+        [_text(path) for path in evaluate or []],
+        _Progress(quiet=quiet),
+    )
+    chosen.write(target, replace=force)
+    note(f"{target} has the plan, from {chosen.calibration_tokens} tokens.", quiet=quiet)
+    if chosen.report is not None:
+        _show_report(chosen.report)
+
+
+def run(
+    model: Model,
+    prompt: Annotated[str | None, Option(metavar="TEXT", help="The prompt.")] = None,
+    prompt_file: Annotated[
+        Path | None, Option(metavar="FILE", help="File with the prompt; - is standard input.")
+    ] = None,
+    chat: Annotated[
+        bool, Option("--chat", help="The prompt is a message; use the model's chat template.")
+    ] = False,
+    system: Annotated[
+        str | None, Option(metavar="TEXT", help="System message, with --chat.")
+    ] = None,
+    max_tokens: Annotated[
+        int, Option("--max-tokens", "-n", metavar="N", least=0, help="Maximum number of tokens.")
+    ] = 256,
+    temperature: Annotated[
+        float, Option(metavar="T", least=0, help="0 takes the likeliest token; else 0.01 to 100.")
+    ] = 0.0,
+    seed: Annotated[
+        int | None,
+        Option(metavar="N", least=0, help="Seed of a temperature. Default: from the prompt."),
+    ] = None,
+    tokens: Annotated[bool, Option("--tokens", help="Print the numbers of tokens.")] = False,
+    plan: PlanFile = None,
+    context: Context = _CONTEXT,
+    device: Device = "cpu",
+    quiet: Quiet = False,
+) -> None:
+    """Generate text, printing it token by token.
+
+    The same model, plan, prompt and seed give the same tokens on every device. Names of control
+    tokens in the prompt, such as <|im_start|>, stand for these tokens.
+    """
+    if (prompt is None) == (prompt_file is None):
+        raise WrongUsage("give the prompt by --prompt or by --prompt-file")
+    if system is not None and not chat:
+        raise WrongUsage("--system needs --chat")
+    text = prompt if prompt_file is None else _text(prompt_file)
+    assert text is not None
+    transformer = _opened(model, plan, context, device, quiet=quiet)
+    if chat:
+        messages = [] if system is None else [{"role": "system", "content": system}]
+        text = transformer.chat([*messages, {"role": "user", "content": text}])
+    prompt_tokens = transformer.tokens_of(text)
+    start, first, count = perf_counter(), 0.0, 0
+    for generated in transformer.generate(
+        prompt_tokens, max_tokens, temperature=temperature,
+        seed=None if seed is None else seed.to_bytes(8, "little"),
+    ):  # fmt: skip
+        first = first or perf_counter() - start
+        count += 1
+        show_part(f"{generated.token} " if tokens else generated.text)
+    show_part("\n")
+    speed = ""
+    if count > 1:
+        speed = f", then {(count - 1) / (perf_counter() - start - first):.1f} tokens a second"
+    note(f"{counted(len(prompt_tokens), 'token')} of prompt in {first:.2f} s{speed}.", quiet=quiet)
+
+
+def score(
+    model: Model,
+    texts: Annotated[list[Path], Argument("TEXT...", "Texts; - is standard input.")],
+    plan: PlanFile = None,
+    context: Context = _CONTEXT,
+    device: Device = "cpu",
+    as_json: AsJson = False,
+    quiet: Quiet = False,
+) -> None:
+    """Print the perplexity of texts, and with --json the log-probability of each token.
+
+    Texts of more tokens than the context are evaluated in pieces.
+    """
+    import numpy as np
+
+    contents = [_text(path) for path in texts]
+    transformer = _opened(model, plan, context, device, quiet=quiet)
+    rows = []
+    for path, content in zip(texts, contents, strict=True):
+        encoded = transformer.tokenizer.encode(content)
+        pieces = [
+            encoded[index : index + transformer.context]
+            for index in range(0, len(encoded), transformer.context)
+        ]
+        values = [transformer.log_probabilities(piece).tolist() for piece in pieces]
+        flat = [value for piece in values for value in piece]
+        rows.append(
+            {
+                "text": os.fspath(path),
+                "tokens": encoded,
+                "log_probabilities": flat,
+                "perplexity": float(np.exp(-np.mean(flat))) if flat else None,
+            }
+        )
+    if as_json:
+        show_json(rows)
+        return
+    show_table(
+        ("text", "tokens", "perplexity"),
+        [
+            (
+                str(row["text"]),
+                str(len(row["tokens"])),  # type: ignore[arg-type]
+                "" if row["perplexity"] is None else f"{row['perplexity']:.3f}",
+            )
+            for row in rows
+        ],
+        right=("tokens", "perplexity"),
+    )
+
+
+def _opened(
+    model: Path, plan: Path | None, context: int, device: str, *, quiet: bool
+) -> Transformer:
+    """Open a model; without a plan, make one from the texts that come with Quod."""
+    from quod.inference.transformer.transformer import Transformer
+
+    chosen: Plan | Path = _plan_path(model) if plan is None else plan
+    if plan is None and not _plan_path(model).exists():
+        note(
+            f"There is no {_plan_path(model)}, so a plan is made for this run. `quod infer plan "
+            f"{model}` keeps one.",
+            quiet=quiet,
+        )
+        chosen = Transformer.make_plan(model, progress=_Progress(quiet=quiet))
+    with followed_timeline(quiet=quiet):
+        return Transformer.open(model, plan=chosen, device=device, context=context)
+
+
+class _Progress:
+    """Notes about the progress of a plan, some seconds apart."""
+
+    def __init__(self, *, quiet: bool) -> None:
+        self._quiet = quiet
+        self._next = perf_counter() + _SECONDS_BETWEEN_NOTES
+
+    def __call__(self, step: str, done: int, total: int) -> None:
+        if perf_counter() >= self._next:
+            note(f"{step}: {done} of {total} tokens", quiet=self._quiet)
+            self._next = perf_counter() + _SECONDS_BETWEEN_NOTES
+
+
+def _show_report(report: Report) -> None:
+    show_description(
+        {
+            "evaluated tokens": report.tokens,
+            "divergence from float": f"{report.divergence:.2e}",
+            "equal choices": f"{100 * report.equal_choices:.2f} %",
+            "perplexity": f"{report.perplexity:.3f} (float: {report.float_perplexity:.3f})",
+            "saturated values": f"{report.saturated:.2f} for a thousand tokens",
+        }
+    )
+
+
+def _plan_path(model: Path) -> Path:
+    from quod.inference.transformer.transformer import plan_path
+
+    return Path(plan_path(model))
+
+
+def _size(shape: tuple[int, ...]) -> int:
+    size = 1
+    for length in shape:
+        size *= length
+    return size
+
+
+def _text(path: Path) -> str:
+    from quod.errors import InputError
+    from quod.formats.source import read_small
+
+    name = "/dev/stdin" if os.fspath(path) == "-" else os.fspath(path)
+    data = read_small(name, limit=16 << 20, what="a text")
+    try:
+        return data.decode()
+    except UnicodeDecodeError as error:
+        raise InputError("is not UTF-8", path=name, offset=error.start) from None

@@ -1,0 +1,252 @@
+"""A language model that runs: generation, chat and scores, with the same bits on every device."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from fractions import Fraction
+from hashlib import sha256
+from os import fspath
+from pathlib import Path as FilePath
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from quod.device.discovery import DeviceChoice
+from quod.errors import InputError
+from quod.formats.gguf.file import Gguf
+from quod.formats.source import Path
+from quod.frozen import frozen
+from quod.inference.transformer.calibration import calibration_texts
+from quod.inference.transformer.chat import Message, render
+from quod.inference.transformer.device_model import CHUNK, DeviceModel
+from quod.inference.transformer.model import Model, read_model
+from quod.inference.transformer.plan import (
+    Plan,
+    Progress,
+    check_bounds,
+    digest_of,
+    log_probabilities,
+    make_plan,
+    read_plan,
+)
+from quod.inference.transformer.program import Program, build, quotient
+from quod.inference.transformer.reference import check_tokens, greedy, sample
+from quod.inference.transformer.rounding import Integers
+from quod.inference.transformer.tokenizer import Tokenizer
+from quod.validation import flag, plain_bytes, whole_number, whole_number_or_none
+
+_MIN_TEMPERATURE, _MAX_TEMPERATURE = Fraction(1, 100), Fraction(100)
+_MAX_DENOMINATOR = 1 << 20
+
+
+@frozen
+class Generated:
+    """A generated token.
+
+    token: Its number.
+    text: Its text; empty while the bytes of a character are incomplete, and for control tokens.
+    log_probability: The logarithm of its probability at temperature 1.
+    """
+
+    token: int
+    text: str
+    log_probability: float
+
+
+def plan_path(model: Path) -> str:
+    """Return the file in which a model's plan is looked for: its name and `.plan.json`."""
+    return fspath(model) + ".plan.json"
+
+
+class Transformer:
+    """A language model in exact integers, on a device. Not for concurrent use."""
+
+    def __init__(
+        self, file: Gguf, model: Model, tokenizer: Tokenizer, plan: Plan, program: Program,
+        device_model: DeviceModel,
+    ) -> None:  # fmt: skip
+        """See `open`."""
+        self.file, self.model, self.tokenizer, self.plan = file, model, tokenizer, plan
+        self.program = program
+        self._device_model = device_model
+        self._cached: list[int] = []
+
+    @classmethod
+    def open(
+        cls, path: Path, *, plan: Plan | Path | None = None, device: DeviceChoice = "cpu",
+        context: int | None = None,
+    ) -> Transformer:  # fmt: skip
+        """Open a GGUF file under a plan and upload its weights.
+
+        plan: A plan or its file; default: the file `plan_path(path)`. `make` makes one.
+        context: The number of positions that the cache holds; default: the model's context.
+        Raises InputError for a file, a tokenizer or a plan that is malformed or not supported;
+        MismatchError for the plan of another model; DeviceError if memory does not suffice.
+        """
+        limit = whole_number_or_none("context", context, 1)
+        if plan is None:
+            if not FilePath(plan_path(path)).exists():
+                raise InputError(
+                    f"has no plan: {plan_path(path)} does not exist; make it with "
+                    f"`quod infer plan {fspath(path)}`",
+                    path=path,
+                )
+            plan = plan_path(path)
+        chosen = plan if isinstance(plan, Plan) else read_plan(plan)
+        file = Gguf.open(path)
+        chosen.check_model(file, digest_of(path))
+        model, tokenizer = read_model(file), Tokenizer(file)
+        if len(tokenizer) != model.vocabulary:
+            raise InputError(
+                f"has {len(tokenizer)} tokens and embeds {model.vocabulary}", path=file.path
+            )
+        program = build(model, chosen.scales)
+        check_bounds(program)
+        device_model = DeviceModel(device, program, context=limit)
+        return cls(file, model, tokenizer, chosen, program, device_model)
+
+    @staticmethod
+    def make_plan(
+        path: Path, calibration: Sequence[str] | None = None, evaluation: Sequence[str] = (),
+        progress: Progress | None = None,
+    ) -> Plan:  # fmt: skip
+        """Choose the scales of a model from calibration texts, and measure them on others.
+
+        calibration: Default: texts that come with Quod.
+        evaluation: The plan has a report if there are any.
+        progress: Is called with a step, the tokens done and the tokens in total.
+        Raises InputError for a model that is not supported, or whose sums could reach 2**63.
+        """
+        file = Gguf.open(path)
+        model, tokenizer = read_model(file), Tokenizer(file)
+
+        def tokens(texts: Iterable[str]) -> list[NDArray[np.int64]]:
+            encoded = [np.array(tokenizer.encode(text), np.int64) for text in texts]
+            return [text for text in encoded if len(text)]
+
+        texts = calibration_texts() if calibration is None else calibration
+        return make_plan(file, model, tokens(texts), tokens(evaluation), progress)
+
+    @property
+    def context(self) -> int:
+        """The number of positions that fit, of prompt and answer together."""
+        return self._device_model.context
+
+    def chat(self, messages: Sequence[Message], *, answer: bool = True) -> str:
+        """Return the prompt of a conversation, by the chat template of the file.
+
+        messages: Mappings with `role` (system, user or assistant) and `content`.
+        answer: Whether the prompt ends where the assistant's answer starts.
+        Raises InputError for a file without a template, or a template that fails; QuodError
+        without jinja2.
+        """
+        return render(self.file, self.tokenizer, messages, answer=flag("answer", answer))
+
+    def tokens_of(self, prompt: str | Sequence[int]) -> list[int]:
+        """Return the tokens of a prompt, in which the names of control tokens count as these."""
+        if isinstance(prompt, str):
+            return self.tokenizer.encode(prompt, special=True)
+        return [whole_number("a token", token, 0) for token in prompt]
+
+    def logits(self, tokens: Sequence[int], *, rows: int = 1) -> Integers:
+        """Return the exact logits after the last `rows` tokens of a text, int64.
+
+        They stand for integers / 2**program.logit_bits. What the cache has of the text already is
+        not computed again. Raises InputError for tokens beyond the vocabulary and for more tokens
+        than the context.
+        """
+        text = list(tokens)
+        whole_number("rows", rows, 1, len(text))
+        shared = 0
+        while (
+            shared < min(len(self._cached), len(text) - rows)
+            and self._cached[shared] == text[shared]
+        ):
+            shared += 1
+        self._device_model.rewind(shared)
+        self._cached = text[:shared]
+        logits = self._device_model.extend(text[shared:], rows=rows)
+        self._cached = text
+        return logits
+
+    def log_probabilities(self, tokens: Sequence[int]) -> NDArray[np.float64]:
+        """Return the logarithm of the probability of each token but the first after those before.
+
+        The logits are exact; only this conversion is in f64.
+        """
+        text = list(tokens)
+        check_tokens(self.program, np.array(text, np.int64), 0, self.context)
+        self._device_model.rewind(0)
+        self._cached = []
+        parts = [np.zeros(0)]
+        for start in range(0, len(text) - 1, CHUNK):
+            chunk, following = text[start : start + CHUNK], text[start + 1 : start + CHUNK + 1]
+            logits = self._device_model.extend(chunk, rows=len(chunk))[: len(following)]
+            all_tokens = self._log_probabilities(logits)
+            parts.append(all_tokens[np.arange(len(following)), following])
+        return np.concatenate(parts)
+
+    def _log_probabilities(self, logits: Integers) -> NDArray[np.float64]:
+        return log_probabilities(np.ldexp(logits.astype(np.float64), -self.program.logit_bits))
+
+    def generate(
+        self, prompt: str | Sequence[int], max_tokens: int = 256, *,
+        temperature: float | Fraction = 0, seed: bytes | None = None, stop: Collection[int] = (),
+    ) -> Iterator[Generated]:  # fmt: skip
+        """Generate tokens after a prompt, one at a time, up to a token that ends the text.
+
+        max_tokens: The maximum number; generation also ends when the context is full.
+        temperature: 0 for the likeliest token, or from 0.01 to 100.
+        seed: Chooses the tokens of a temperature; default: the SHA-256 of the prompt's tokens.
+        stop: More tokens that end the text. A token that ends the text is not returned.
+        Raises InputError, before the first token, for an empty or too long prompt.
+        """
+        tokens = self.tokens_of(prompt)
+        limit = whole_number("max_tokens", max_tokens, 0)
+        if not tokens:
+            raise InputError("the prompt has no tokens")
+        if len(tokens) >= self.context:
+            raise InputError(
+                f"the prompt has {len(tokens)} tokens, which leave no room in the context of "
+                f"{self.context}; shorten it or open the model with a larger context"
+            )
+        scale = temperature_scale(temperature, self.program.logit_bits)
+        if seed is None:
+            seed = sha256(np.array(tokens, "<u4").tobytes()).digest()
+        ends = self.tokenizer.ends | frozenset(stop)
+        return self._generated(tokens, limit, scale, plain_bytes("seed", seed), ends)
+
+    def _generated(
+        self, tokens: list[int], limit: int, scale: Any, seed: bytes, ends: frozenset[int]
+    ) -> Iterator[Generated]:
+        text = self.tokenizer.decoder()
+        for _ in range(min(limit, self.context - len(tokens))):
+            logits = self.logits(tokens)[-1]
+            token = greedy(logits)
+            if scale is not None:
+                token = sample(logits, scale, seed, len(tokens))
+            if token in ends:
+                break
+            likelihood = self._log_probabilities(logits)[token]
+            tokens = [*tokens, token]
+            yield Generated(token, text(token), float(likelihood))
+
+
+def temperature_scale(temperature: float | Fraction, logit_bits: int) -> Any:
+    """Return the scale of differences of logits at a temperature; None for 0.
+
+    The temperature is the nearest fraction with a denominator of at most 2**20.
+    """
+    try:
+        exact = Fraction(temperature).limit_denominator(_MAX_DENOMINATOR)
+    except (TypeError, ValueError, OverflowError):
+        raise InputError("temperature is no number") from None
+    if exact == 0:
+        return None
+    if not _MIN_TEMPERATURE <= exact <= _MAX_TEMPERATURE:
+        raise InputError(
+            f"temperature must be 0, or from {float(_MIN_TEMPERATURE)} to "
+            f"{float(_MAX_TEMPERATURE):g}, not {float(temperature):g}"
+        )
+    return quotient(exact.denominator, exact.numerator**2, logit_bits)
