@@ -25,7 +25,7 @@ Integers = NDArray[np.int64]
 _F16_EXPONENT = -24
 """Each finite f16 is a multiple of 2**-24."""
 _SCALE_BITS = 16
-"""Smaller scales are multiplied by a power of two, so that the largest one has these bits."""
+"""Smaller scales are multiplied by a power of two, until the largest one has these bits."""
 _MAX_SCALE = 1 << 31
 _QUANT_LIMIT = 32767
 """The largest quant of a matrix of floats."""
@@ -189,7 +189,10 @@ def read_matrix(tensor: GgufTensor, path: str) -> IntegerMatrix:
             "has scales of different blocks that differ by too much: as integers over the same "
             f"power of two they need {largest.bit_length()} bits, and the limit is 31",
         )  # fmt: skip
-    growth = max(0, _SCALE_BITS - largest.bit_length())
+    scale_bits = int(np.abs(scales).max()).bit_length()
+    growth = max(
+        0, min(_SCALE_BITS - scale_bits, _MAX_SCALE.bit_length() - 1 - largest.bit_length())
+    )
     shape = rows, columns // form.group
     return IntegerMatrix(
         tensor.name, form.bits, form.group, content.quants.reshape(rows, columns),

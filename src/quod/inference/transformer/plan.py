@@ -77,7 +77,10 @@ class Plan:
             "scales": self.scales.as_json(),
             "layer_values": list(LAYER_VALUES),
             "calibration_tokens": self.calibration_tokens,
-            "report": None if self.report is None else fields_of(self.report),
+            # As text, because JSON's fractions depend on their reader.
+            "report": None
+            if self.report is None
+            else {name: repr(value) for name, value in fields_of(self.report).items()},
         }
         write_atomically(path, json.dumps(document, indent=1).encode() + b"\n", replace=replace)
 
@@ -182,7 +185,7 @@ def make_plan(
     _measure(chunks, "calibration", progress, FloatModel(model, observe).logits)
     if not all(np.isfinite(value) for value in largest.values()):
         raise InputError("values of the model are infinite or NaN in f32", path=model.path)
-    scales = scales_of(largest, model.architecture.layers, model.architecture.width)
+    scales = scales_of(largest, model)
     program = build(model, scales)
     check_bounds(program)
     report = accuracy(program, evaluation, progress) if evaluation else None
@@ -270,10 +273,10 @@ def _report(path: str, value: Any) -> Report | None:
     names = list(Report.__annotations__)
     if not isinstance(value, dict) or sorted(value) != sorted(names):
         raise _field_error(path, "report", f"is no object with {', '.join(names)}")
-    for name in names:
-        if isinstance(value[name], bool) or not isinstance(value[name], (int, float)):
-            raise _field_error(path, f"report.{name}", "is no number")
-    return Report(int(value["tokens"]), *[float(value[name]) for name in names[1:]])
+    try:
+        return Report(int(value["tokens"]), *[float(value[name]) for name in names[1:]])
+    except (TypeError, ValueError):
+        raise _field_error(path, "report", "has a value that is no number as text") from None
 
 
 def _field_error(path: str, field: str, message: str) -> InputError:

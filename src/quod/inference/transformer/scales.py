@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from math import frexp
 
 from quod.frozen import fields_of, frozen
+from quod.inference.transformer.model import Model
 from quod.inference.transformer.rounding import residual_bits
 
 _ACTIVATION_BITS = 15 - 1
@@ -66,25 +67,45 @@ class Scales:
         }
 
 
-def scales_of(largest: Mapping[str, float], layers: int, width: int) -> Scales:
+def scales_of(largest: Mapping[str, float], model: Model) -> Scales:
     """Choose scales from the largest absolute values of a calibration.
 
     largest: by name: `residual`, `norm`, and for each layer `N.` and a name of `LayerScales`.
+    A value has no more fractional bits than the sum that it is rounded from.
     """
-    residual = _fraction(
-        largest["residual"], residual_bits(width) - _SPARE_RESIDUAL_BITS, MAX_RESIDUAL_FRACTION
-    )
-    chosen = [
-        LayerScales(*[
-            _fraction(
-                largest.get(f"{layer}.{name}", 0.0),
-                _WIDE_BITS if name == "hidden" else _ACTIVATION_BITS, _MAX_BITS,
+    layers, residual_limits = [], [-model.embedding.exponent, MAX_RESIDUAL_FRACTION]
+    if model.positions is not None:
+        residual_limits.append(-model.positions.exponent)
+    for index, layer in enumerate(model.layers):
+
+        def bits(name: str, *limits: int, index: int = index) -> int:
+            spare = _WIDE_BITS if name == "hidden" else _ACTIVATION_BITS
+            return _fraction(largest.get(f"{index}.{name}", 0.0), spare, min(_MAX_BITS, *limits))
+
+        normed = bits("attention_norm", _MAX_BITS)
+        value = bits("value", normed - layer.value.matrix.exponent)
+        mixed = bits("mixed", _MAX_BITS)
+        fed = bits("feed_forward_norm", _MAX_BITS)
+        up = bits("up", fed - layer.up.matrix.exponent)
+        gate, activated, hidden_limit = 0, 0, _MAX_BITS
+        if layer.gate is not None:
+            gate = bits("gate", fed - layer.gate.matrix.exponent)
+            activated = bits("activated", _MAX_BITS)
+            hidden_limit = activated + up
+        hidden = bits("hidden", hidden_limit)
+        residual_limits.append(mixed - layer.output.matrix.exponent)
+        residual_limits.append(hidden - layer.down.matrix.exponent)
+        layers.append(
+            LayerScales(
+                normed, bits("query", normed - layer.query.matrix.exponent),
+                bits("key", normed - layer.key.matrix.exponent), value, mixed, fed, gate, activated,
+                up, hidden,
             )
-            for name in LAYER_VALUES
-        ])
-        for layer in range(layers)
-    ]  # fmt: skip
-    return Scales(residual, _fraction(largest["norm"], _ACTIVATION_BITS, _MAX_BITS), tuple(chosen))
+        )  # fmt: skip
+    residual_bits_of_width = residual_bits(model.architecture.width) - _SPARE_RESIDUAL_BITS
+    residual = _fraction(largest["residual"], residual_bits_of_width, min(residual_limits))
+    norm = _fraction(largest["norm"], _ACTIVATION_BITS, _MAX_BITS)
+    return Scales(residual, norm, tuple(layers))
 
 
 def _fraction(largest: float, bits: int, limit: int) -> int:

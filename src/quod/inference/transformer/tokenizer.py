@@ -22,14 +22,14 @@ _MAX_WORDS = 1 << 16
 """Words whose tokens are remembered."""
 
 
-def _byte_characters() -> list[str]:
+def byte_characters() -> list[str]:
     """Return the character that stands for each byte in tokens (GPT-2's table)."""
     printable = {*range(33, 127), *range(161, 173), *range(174, 256)}
     others = iter(range(256, 512))
     return [chr(byte if byte in printable else next(others)) for byte in range(256)]
 
 
-_CHARACTERS = _byte_characters()
+_CHARACTERS = byte_characters()
 _BYTES = {character: byte for byte, character in enumerate(_CHARACTERS)}
 
 
