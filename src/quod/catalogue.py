@@ -30,6 +30,7 @@ MODULES = (
     "quod.bench.kernels",
     "quod.gkr.kernels",
     "quod.filecoin.kernels",
+    "quod.inference.kernels",
     "quod.tensor.kernels",
     "quod.witness.kernels",
 )

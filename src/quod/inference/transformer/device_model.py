@@ -366,19 +366,19 @@ class _Recorder:
             self._each(group_sums, count, (count, model._words, sums[group]), group=group)
         return _Inputs(model._words, width, self._count, planes, sums)
 
-    def _product(self, own: _Product, inputs: _Inputs, target: Buffer, result: Result) -> None:
-        model, matrix, steps = self._model, own.matrix, own.steps
+    def _product(self, linear: _Product, inputs: _Inputs, target: Buffer, result: Result) -> None:
+        model, matrix, steps = self._model, linear.matrix, linear.steps
         tile = min(_TILE, self._count)
         rows = model._lanes // model._parts
         groups = -(-matrix.rows // rows) * -(-self._count // tile)
         self._launch(
             product, model._lanes, groups, (
                 matrix.rows, self._count, matrix.groups, steps.shift or 0, steps.limit,
-                matrix.words, matrix.scales, matrix.minima, own.bias or model._unused,
+                matrix.words, matrix.scales, matrix.minima, linear.bias or model._unused,
                 inputs.words, inputs.sums.get(matrix.group, model._unused), target,
             ),
             bits=matrix.bits, group=matrix.group, planes=inputs.planes, tile=tile,
-            parts=model._parts, result=result, has_bias=own.bias is not None,
+            parts=model._parts, result=result, has_bias=linear.bias is not None,
         )  # fmt: skip
 
     def _each(self, definition: Any, count: int, arguments: tuple[Any, ...], **static: Any) -> None:

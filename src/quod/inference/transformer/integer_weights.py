@@ -89,7 +89,7 @@ class _Blocks:
 
 @frozen
 class _Form:
-    """How a type of blocks becomes integers.
+    """The conversion of a type of blocks to integers.
 
     bits: The bits of a quant in `IntegerMatrix`.
     group: The number of elements that share a scale.
@@ -167,10 +167,10 @@ def read_matrix(tensor: GgufTensor, path: str) -> IntegerMatrix:
     if tensor.type.name in _FLOATS:
         return _matrix_of_floats(tensor, path)
     if tensor.type.name not in _FORMS:
-        known = ", ".join([*_FORMS, *_FLOATS])
+        supported = ", ".join([*_FORMS, *_FLOATS])
         raise _error(
             tensor, path,
-            f"is of type {tensor.type.name}; the integer program reads {known}, so convert the "
+            f"is of type {tensor.type.name}; the integer program reads {supported}, so convert the "
             "model to one of these",
         )  # fmt: skip
     form = _FORMS[tensor.type.name]

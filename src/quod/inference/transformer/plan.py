@@ -179,7 +179,7 @@ def make_plan(
     def observe(name: str, values: Floats) -> None:
         largest[name] = max(largest.get(name, 0.0), float(np.abs(values).max()))
 
-    chunks = _chunks(calibration)
+    chunks = _chunks(model, calibration)
     if not chunks:
         raise InputError("the calibration texts have no tokens")
     _measure(chunks, "calibration", progress, FloatModel(model, observe).logits)
@@ -213,7 +213,7 @@ def accuracy(
         losses.extend((-integer[index, tokens[1:]]).tolist())
         float_losses.extend((-expected[index, tokens[1:]]).tolist())
 
-    chunks = _chunks(texts)
+    chunks = _chunks(program.model, texts)
     _measure(chunks, "accuracy", progress, compare)
     count = len(divergences)
     return Report(
@@ -229,8 +229,9 @@ def log_probabilities(logits: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=-1, keepdims=True)))
 
 
-def _chunks(texts: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
-    return [text[i : i + CHUNK] for text in texts for i in range(0, len(text), CHUNK)]
+def _chunks(model: Model, texts: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
+    size = min(CHUNK, model.architecture.context)
+    return [text[i : i + size] for text in texts for i in range(0, len(text), size)]
 
 
 def _measure(

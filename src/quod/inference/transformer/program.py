@@ -154,7 +154,7 @@ def build(model: Model, scales: Scales) -> Program:
         raise InputError(f"the plan has {len(scales.layers)} layers and the model {shape.layers}")
     build_layer = _LayerBuilder(model, scales)
     layers = [
-        build_layer(layer, own) for layer, own in zip(model.layers, scales.layers, strict=True)
+        build_layer(layer, bits) for layer, bits in zip(model.layers, scales.layers, strict=True)
     ]
     head = build_layer.product(model.head, scales.norm, None, 0, ACTIVATION)
     positions = model.positions

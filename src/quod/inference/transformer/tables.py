@@ -35,16 +35,16 @@ _GELU_CUBE = Decimal("0.044715")
 @cache
 def exponentials() -> NDArray[np.int32]:
     """Return the nearest integers to 32767 exp(-z / 1024), for z below 16384."""
-    one = 1 << _PRECISION
+    unit = 1 << _PRECISION
     # The series of exp(-1 / 1024).
-    term, step, n = one, 0, 0
+    term, step, n = unit, 0, 0
     while term:
         step += -term if n % 2 else term
         n += 1
         term = term // (n << EXP_STEPS)
-    value, entries = one, []
+    value, entries = unit, []
     for _ in range(EXP_ENTRIES):
-        entries.append((2 * EXP_ONE * value + one) >> (_PRECISION + 1))
+        entries.append((2 * EXP_ONE * value + unit) >> (_PRECISION + 1))
         value = value * step >> _PRECISION
     return np.array(entries, np.int32)
 
@@ -107,8 +107,7 @@ class Rotations:
         self._steps = [_rotation(base, 2 * i, width, factor) for i, factor in enumerate(
             factors if factors is not None else [1.0] * (width // 2)
         )]  # fmt: skip
-        one = 1 << _PRECISION
-        self._current = [(one, 0)] * len(self._steps)
+        self._current = [(1 << _PRECISION, 0)] * len(self._steps)
         self._table = np.zeros((0, len(self._steps), 2), np.int32)
 
     def table(self, positions: int) -> NDArray[np.int32]:

@@ -157,7 +157,7 @@ class Transformer:
         than the context.
         """
         text = list(tokens)
-        whole_number("rows", rows, 1, len(text))
+        rows = whole_number("rows", rows, 1, len(text))
         shared = 0
         while (
             shared < min(len(self._cached), len(text) - rows)

@@ -135,16 +135,12 @@ _row(
     "c + (bits 52 to 103 of the product of the low 52 bits of a and b); operands c, a, b.",
     semantics.multiply_add_52_high, cost="high product", factors=(1, 2),
 )  # fmt: skip
-_row(
-    "dot4", "u32 u32 i32 -> i32",
-    "c + the dot product of the four signed bytes of a and of b; the sum wraps.",
-    semantics.dot_of_bytes,
-)  # fmt: skip
-_row(
-    "dot2", "u32 u32 i32 -> i32",
-    "c + the dot product of the two signed 16-bit halves of a and of b; the sum wraps.",
-    semantics.dot_of_halves,
-)  # fmt: skip
+for _name, _parts, _dot in (
+    ("dot4", "four signed bytes", semantics.dot_of_bytes),
+    ("dot2", "two signed 16-bit halves", semantics.dot_of_halves),
+):
+    _doc = f"c + the dot product of the {_parts} of a and of b; the sum wraps."
+    _row(_name, "u32 u32 i32 -> i32", _doc, _dot)
 
 _row = partial(_define, "Comparison and choice", lane_rule="comparison")
 _row("eq", "T T -> bool", "a equals b.", np.equal, T=_S, commutative=True)

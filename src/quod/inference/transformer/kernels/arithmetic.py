@@ -10,7 +10,7 @@ from quod.kernel import Builder, Value, i64, u32
 
 @frozen
 class Planes:
-    """How inputs of a product are divided into 16-bit integers.
+    """The division of a product's inputs into 16-bit integers.
 
     count: The number of parts. An input is the sum of its parts, each times 2**bits of the one
         before; only the last is signed.

@@ -18,7 +18,7 @@ _HALF_OF_NIBBLE_PAIRS = 0x000F000F
 
 
 class Result(StrEnum):
-    """What a product stores.
+    """The result that a product stores.
 
     ROUND: the rounded and saturated sum, i32.
     ADD: the residual stream with the rounded sum added, saturated, i32.

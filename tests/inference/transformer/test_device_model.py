@@ -1,0 +1,76 @@
+"""The kernels: equal to the NumPy reference in every bit, on every device, whole and cached."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from quod.device import open_device
+from quod.device.protocol import AnyDevice
+from quod.errors import DeviceError, InputError
+from quod.inference.transformer.device_model import DeviceModel
+from quod.inference.transformer.program import Program
+from quod.inference.transformer.reference import Reference, Trace
+from tests.conftest import open_for_test
+from tests.inference.transformer.models import VOCABULARY
+from tests.support.devices import present
+from tests.support.webgpu_quick import is_software
+
+TOKENS = np.random.default_rng(6).integers(0, VOCABULARY, 21)
+
+
+@pytest.mark.parametrize("name", ["llama", "untied", "gpt2"])
+def test_devices_equal_the_reference(
+    device: AnyDevice, programs: dict[str, Program], name: str
+) -> None:
+    if device.kind == "webgpu" and is_software():
+        pytest.skip("compiling takes a minute; test_gpus_equal_the_reference has fewer kernels")
+    program, trace = programs[name], Trace({}, {})
+    expected = Reference(program).logits(TOKENS, trace=trace)
+    model = DeviceModel(device, program, context=100, chunk=8)
+    assert np.array_equal(model.extend(TOKENS, rows=21), expected)
+    residual = trace.values["1.feed_forward"][-5:]
+    assert np.array_equal(model.residual(5), residual)
+    # Token by token, after chunks of an odd and an even number, from a position within the cache.
+    model.rewind(3)
+    parts = [model.extend(part, rows=len(part)) for part in np.split(TOKENS[3:], [4, 5, 6])]
+    assert np.array_equal(np.concatenate(parts), expected[3:])
+    model.rewind(0)
+    assert np.array_equal(model.extend(TOKENS)[0], expected[-1])
+
+
+@pytest.mark.parametrize("name", present("emulated", "cuda", "webgpu:portable"))
+def test_gpus_equal_the_reference(programs: dict[str, Program], name: str) -> None:
+    program = programs["uniform"]
+    expected = Reference(program).logits(TOKENS[:6])
+    with open_for_test(name) as gpu:
+        model = DeviceModel(gpu, program, context=40, chunk=5)
+        assert np.array_equal(model.extend(TOKENS[:6], rows=6), expected)
+
+
+def test_kernels_stay_within_their_memory(programs: dict[str, Program]) -> None:
+    program = programs["uniform"]
+    with open_device("cpu:checked") as device:
+        model = DeviceModel(device, program, context=6, chunk=4)
+        assert np.array_equal(
+            model.extend(TOKENS[:6], rows=6), Reference(program).logits(TOKENS[:6])
+        )
+
+
+def test_a_long_context(programs: dict[str, Program]) -> None:
+    program = programs["llama"]
+    tokens = np.random.default_rng(7).integers(0, VOCABULARY, 256)
+    model = DeviceModel("cpu", program)
+    assert np.array_equal(model.extend(tokens, rows=3), Reference(program).logits(tokens)[-3:])
+    with pytest.raises(InputError, match="257 tokens exceed the context of 256"):
+        model.extend([0])
+
+
+def test_memory_is_planned_before_work(programs: dict[str, Program]) -> None:
+    from quod.device.cpu.device import CpuDevice
+
+    with (
+        CpuDevice(memory_budget=100_000) as device,
+        pytest.raises(DeviceError, match=r"the model .*llama.gguf needs .* of memory"),
+    ):
+        DeviceModel(device, programs["llama"])
