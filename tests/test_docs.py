@@ -55,6 +55,8 @@ SLOW = [
 
 # What is not installed everywhere, by a line of the snippets that need it.
 OPTIONAL = {"import torch\n": "torch"}
+# What is fetched on demand, by a part of the snippets that need it.
+FETCHED = {'"build/smollm2/': REPOSITORY / "build" / "smollm2"}
 
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # A snippet, and what it prints, if that stands right behind.
@@ -99,6 +101,9 @@ def name_of(page: Path) -> str:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder to run in, with the examples in it as in a checkout."""
     (tmp_path / "examples").symlink_to(REPOSITORY / "examples")
+    (tmp_path / "build").mkdir()
+    for path in FETCHED.values():
+        (tmp_path / "build" / path.name).symlink_to(path)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -155,7 +160,9 @@ def test_snippets(page: Path, folder: Path) -> None:
     absent = set()
     for number, (block, printed) in enumerate(_SNIPPET.findall(page.read_text())):
         needed = {module for line, module in OPTIONAL.items() if line in block}
-        if missing := {module for module in needed if not find_spec(module)}:
+        missing = {module for module in needed if not find_spec(module)}
+        missing |= {path.name for part, path in FETCHED.items() if part in block and not path.exists()}
+        if missing:
             absent |= missing
             continue
         script = folder / "out" / f"snippet_{number}.py"
@@ -194,6 +201,10 @@ COMMANDS = [
     "zcash prove-bundle",
     "zcash prove-convert",
     "zcash verify",
+    "infer inspect",
+    "infer plan",
+    "infer run",
+    "infer score",
     "zcash circuit",
     "filecoin prove",
     "filecoin prove-update",
