@@ -161,7 +161,9 @@ def test_snippets(page: Path, folder: Path) -> None:
     for number, (block, printed) in enumerate(_SNIPPET.findall(page.read_text())):
         needed = {module for line, module in OPTIONAL.items() if line in block}
         missing = {module for module in needed if not find_spec(module)}
-        missing |= {path.name for part, path in FETCHED.items() if part in block and not path.exists()}
+        missing |= {
+            path.name for part, path in FETCHED.items() if part in block and not path.exists()
+        }
         if missing:
             absent |= missing
             continue

@@ -5,7 +5,7 @@ No result of the integer program depends on it, apart from the scales that a pla
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,26 +37,33 @@ class FloatModel:
 
     def logits(self, tokens: NDArray[np.int64]) -> Floats:
         """Return the logits after each token of a text, of shape (tokens, vocabulary)."""
+        return _linear(self._model.head, self.outputs([tokens]))
+
+    def outputs(self, texts: Sequence[NDArray[np.int64]]) -> Floats:
+        """Return the outputs of the last norm for all tokens of several texts."""
         model, shape = self._model, self._model.architecture
-        x = weights_of(model.embedding, tokens)
+        positions = np.concatenate([np.arange(len(text)) for text in texts])
+        x = weights_of(model.embedding, np.concatenate(texts))
         if model.positions is not None:
-            x = x + weights_of(model.positions, slice(0, len(tokens)))
+            x = x + weights_of(model.positions, positions)
         self._observe("residual", x)
-        angles = self._angles(len(tokens)) if shape.family.rotary else None
+        angles = self._angles(positions) if shape.family.rotary else None
+        ends = np.cumsum([len(text) for text in texts])
+        parts = [slice(end - len(text), end) for end, text in zip(ends, texts, strict=True)]
         for index, layer in enumerate(model.layers):
-            x = x + self._attention(f"{index}.", layer, x, angles)
+            x = x + self._attention(f"{index}.", layer, x, angles, parts)
             self._observe("residual", x)
             x = x + self._feed_forward(f"{index}.", layer, x)
             self._observe("residual", x)
         x = self._norm(model.norm, x)
         self._observe("norm", x)
-        return _linear(model.head, x)
+        return x
 
-    def _angles(self, positions: int) -> NDArray[np.float64]:
+    def _angles(self, positions: NDArray[np.int64]) -> NDArray[np.float64]:
         shape = self._model.architecture
         exponents = -np.arange(0, shape.head_width, 2) / shape.head_width
         factors = self._model.rope_factors or 1.0
-        return np.asarray(np.outer(np.arange(positions), shape.rope_base**exponents / factors))
+        return np.asarray(np.outer(positions, shape.rope_base**exponents / factors))
 
     def _norm(self, norm: Norm, x: Floats) -> Floats:
         wide = x.astype(np.float64)
@@ -67,8 +74,10 @@ class FloatModel:
         return np.asarray(y if norm.bias is None else y + norm.bias, np.float32)
 
     def _attention(
-        self, prefix: str, layer: Layer, x: Floats, angles: NDArray[np.float64] | None
-    ) -> Floats:
+        self, prefix: str, layer: Layer, x: Floats, angles: NDArray[np.float64] | None,
+        parts: Sequence[slice],
+    ) -> Floats:  # fmt: skip
+        """Return the attention's output; `parts` are the rows of each text."""
         shape, count = self._model.architecture, len(x)
         x = self._norm(layer.attention_norm, x)
         self._observe(prefix + "attention_norm", x)
@@ -81,13 +90,10 @@ class FloatModel:
             self._observe(prefix + "query", q)
             self._observe(prefix + "key", k)
         mixed = np.empty((count, shape.heads, shape.head_width), np.float32)
-        hidden = np.triu(np.ones((count, count), bool), 1)
-        for head in range(shape.heads):
-            shared = head * shape.kv_heads // shape.heads
-            scores = q[:, head] @ k[:, shared].T / np.float32(shape.head_width**0.5)
-            scores[hidden] = -np.inf
-            e = np.exp(scores - scores.max(axis=1, keepdims=True))
-            mixed[:, head] = e @ v[:, shared] / e.sum(axis=1, keepdims=True)
+        for part in parts:
+            for head in range(shape.heads):
+                shared = head * shape.kv_heads // shape.heads
+                mixed[part, head] = _mixed(q[part, head], k[part, shared], v[part, shared])
         self._observe(prefix + "mixed", mixed)
         return _linear(layer.output, mixed.reshape(count, -1))
 
@@ -111,6 +117,14 @@ class FloatModel:
 def _linear(linear: Linear, x: Floats) -> Floats:
     y = x @ weights_of(linear.matrix).T
     return y if linear.bias is None else y + linear.bias.astype(np.float32)
+
+
+def _mixed(q: Floats, k: Floats, v: Floats) -> Floats:
+    """Return the causal attention of a head."""
+    scores = q @ k.T / np.float32(q.shape[1] ** 0.5)
+    scores[np.triu(np.ones(scores.shape, bool), 1)] = -np.inf
+    e = np.exp(scores - scores.max(axis=1, keepdims=True))
+    return np.asarray(e @ v / e.sum(axis=1, keepdims=True))
 
 
 def _rotated(x: Floats, angles: NDArray[np.float64]) -> Floats:

@@ -31,6 +31,9 @@ _MAX_SUM = 1 << 63
 CHUNK = 256
 """Calibration texts are evaluated in pieces of at most this number of tokens."""
 
+_BATCH = 8
+"""The pieces of calibration texts that are evaluated at once, so that weights convert seldom."""
+
 Progress = Callable[[str, int, int], None]
 
 
@@ -182,15 +185,20 @@ def make_plan(
     chunks = _chunks(model, calibration)
     if not chunks:
         raise InputError("the calibration texts have no tokens")
-    _measure(chunks, "calibration", progress, FloatModel(model, observe).logits)
+    floats, done, total = FloatModel(model, observe), 0, sum([len(chunk) for chunk in chunks])
+    for start in range(0, len(chunks), _BATCH):
+        batch = chunks[start : start + _BATCH]
+        floats.outputs(batch)
+        done += sum([len(chunk) for chunk in batch])
+        if progress is not None:
+            progress("calibration", done, total)
     if not all(np.isfinite(value) for value in largest.values()):
         raise InputError("values of the model are infinite or NaN in f32", path=model.path)
     scales = scales_of(largest, model)
     program = build(model, scales)
     check_bounds(program)
     report = accuracy(program, evaluation, progress) if evaluation else None
-    tokens = sum([len(chunk) for chunk in chunks])
-    return Plan(digest_of(file.path), scales, tokens, report)
+    return Plan(digest_of(file.path), scales, total, report)
 
 
 def accuracy(
@@ -213,8 +221,12 @@ def accuracy(
         losses.extend((-integer[index, tokens[1:]]).tolist())
         float_losses.extend((-expected[index, tokens[1:]]).tolist())
 
-    chunks = _chunks(program.model, texts)
-    _measure(chunks, "accuracy", progress, compare)
+    chunks, done = _chunks(program.model, texts), 0
+    for chunk in chunks:
+        compare(chunk)
+        done += len(chunk)
+        if progress is not None:
+            progress("accuracy", done, sum([len(other) for other in chunks]))
     count = len(divergences)
     return Report(
         count, float(np.mean(divergences)), float(np.mean(equal)),
@@ -232,18 +244,6 @@ def log_probabilities(logits: NDArray[np.float64]) -> NDArray[np.float64]:
 def _chunks(model: Model, texts: Sequence[NDArray[np.int64]]) -> list[NDArray[np.int64]]:
     size = min(CHUNK, model.architecture.context)
     return [text[i : i + size] for text in texts for i in range(0, len(text), size)]
-
-
-def _measure(
-    chunks: Sequence[NDArray[np.int64]], step: str, progress: Progress | None,
-    function: Callable[[NDArray[np.int64]], object],
-) -> None:  # fmt: skip
-    done, total = 0, sum([len(chunk) for chunk in chunks])
-    for chunk in chunks:
-        function(chunk)
-        done += len(chunk)
-        if progress is not None:
-            progress(step, done, total)
 
 
 def _fraction(path: str, field: str, value: object) -> int:
