@@ -14,6 +14,7 @@ from quod.inference.transformer.reference import Reference, Trace
 from tests.conftest import open_for_test
 from tests.inference.transformer.models import VOCABULARY
 from tests.support.devices import present
+from tests.support.skipping_device import SkippingDevice
 from tests.support.webgpu_quick import is_software
 
 TOKENS = np.random.default_rng(6).integers(0, VOCABULARY, 21)
@@ -74,3 +75,14 @@ def test_memory_is_planned_before_work(programs: dict[str, Program]) -> None:
         pytest.raises(DeviceError, match=r"the model .*llama.gguf needs .* of memory"),
     ):
         DeviceModel(device, programs["llama"])
+
+
+def test_logits_that_were_not_written_are_found(
+    programs: dict[str, Program], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with SkippingDevice() as device:
+        model = DeviceModel(device, programs["llama"], context=16)
+        model.extend(TOKENS[:3])
+        monkeypatch.setattr(SkippingDevice, "leaves", staticmethod(lambda name: name == "product"))
+        with pytest.raises(DeviceError, match="reported success without computing the logits"):
+            model.extend(TOKENS[3:6])

@@ -12,6 +12,7 @@ from quod.device.discovery import DeviceChoice, resolve_device
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.recording import Recording
+from quod.device.runtime.sentinel import not_written
 from quod.device.runtime.stream import RecordingStream
 from quod.frozen import frozen
 from quod.inference.transformer.kernels.arithmetic import Planes
@@ -34,6 +35,10 @@ _CAPACITY_STEP = 128
 _GPU_PARTS = 8
 _ROWS_OF_GPU_WORKGROUP = 16
 _GPU_ROW_LANES = 128
+
+_UNWRITTEN_WORD = 0x80000000
+_UNWRITTEN = -(1 << 63) + (1 << 31)
+"""Two such words as a logit, which no sum reaches; see `quod.device.runtime.sentinel`."""
 
 _ONE_PLANE, _TWO_PLANES = Planes(1, 16), Planes(2, 8)
 _WIDE_PLANES, _WIDE_BYTE_PLANES = Planes(2, 12), Planes(3, 8)
@@ -228,6 +233,8 @@ class DeviceModel:
         logits = np.zeros((rows, self.program.model.vocabulary), np.int64)
         if rows:
             self.device.download(self._logits.slice(0, logits.nbytes), logits)
+            if (logits == _UNWRITTEN).any():
+                raise not_written(self.device, "the logits")
         return logits
 
     def _record(self, tokens: int, rows: int) -> Recording:
@@ -237,7 +244,8 @@ class DeviceModel:
             recorder.attention(layer)
             recorder.feed_forward(layer)
         if rows:
-            recorder.head(rows)
+            written = self._logits.slice(0, 8 * rows * self.program.model.vocabulary)
+            recorder.head(rows, written)
         return recorder.finish()
 
 
@@ -325,7 +333,7 @@ class _Recorder:
         inputs = self._inputs(shape.hidden, planes, [down.matrix])
         self._product(down, inputs, model._x, Result.ADD)
 
-    def head(self, rows: int) -> None:
+    def head(self, rows: int, target: Buffer) -> None:
         """Record the last norm and the logits of the last rows."""
         model, shape = self._model, self._shape
         planes = _planes([model._head.matrix])
@@ -334,7 +342,8 @@ class _Recorder:
         self._count = rows
         self._normalise(model._norm, planes, x)
         inputs = self._inputs(shape.width, planes, [model._head.matrix])
-        self._product(model._head, inputs, model._logits, Result.SUM)
+        self._stream.fill(target, _UNWRITTEN_WORD)
+        self._product(model._head, inputs, target, Result.SUM)
 
     def _embed(self, matrix: PackedMatrix, shift: int, *, positions: bool) -> None:
         model = self._model

@@ -84,8 +84,11 @@ def read_model(file: Gguf) -> Model:
     the metadata, for tensors that the program does not use, and for those that `read_matrix` and
     `read_vector` refuse.
     """
-    architecture = read_architecture(file)
-    return _Reader(file, architecture).model()
+    model = _Reader(file, read_architecture(file)).model()
+    if file.identity is not None:
+        # The file is mapped, so it may have changed while it was read.
+        file.identity.check()
+    return model
 
 
 class _Reader:

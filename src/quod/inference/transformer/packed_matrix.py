@@ -59,13 +59,12 @@ def _words(matrix: IntegerMatrix) -> NDArray[np.uint32]:
     """Return the quants of rows as words; neighbouring columns are 16 bits apart."""
     if matrix.bits == 16:
         return np.ascontiguousarray(matrix.quants).view(np.uint32)
-    # The halves of a word have every second column.
-    pairs = matrix.quants.reshape(matrix.rows, -1, 16 // matrix.bits, 2).astype(np.uint32)
-    words = np.zeros(pairs.shape[:2], np.uint32)
-    for index in range(pairs.shape[2]):
-        for half in range(2):
-            words |= pairs[:, :, index, half] << np.uint32(index * matrix.bits + 16 * half)
-    return words
+    if matrix.bits == 8:
+        packed = matrix.quants.reshape(matrix.rows, -1, 4)[:, :, [0, 2, 1, 3]]
+    else:
+        columns = matrix.quants.reshape(matrix.rows, -1, 8)
+        packed = columns[:, :, [0, 4, 1, 5]] | columns[:, :, [2, 6, 3, 7]] << np.uint8(4)
+    return np.ascontiguousarray(packed).reshape(matrix.rows, -1).view(np.uint32)
 
 
 def _in_blocks(rows: NDArray[Any]) -> NDArray[Any]:
