@@ -27,7 +27,8 @@ from quod.inference.transformer.tables import Rotations, exponentials
 from quod.kernel.machine import Capability
 
 CHUNK = 64
-"""The tokens of a prompt that are evaluated at once."""
+"""The tokens of a prompt that are evaluated at once on a CPU, whose caches they should fit into."""
+_GPU_CHUNK = 256
 _TILE = 4
 """The tokens of a workgroup of products."""
 _CAPACITY_STEP = 128
@@ -87,20 +88,21 @@ class DeviceModel:
 
     def __init__(
         self, device: DeviceChoice, program: Program, *, context: int | None = None,
-        chunk: int = CHUNK,
+        chunk: int | None = None,
     ) -> None:  # fmt: skip
         """Upload a model.
 
         context: The number of positions that the cache holds; default: the model's context.
+        chunk: The number of tokens that are evaluated at once; default: as suits the device.
         Raises DeviceError, before anything is uploaded, if memory does not suffice.
         """
         self.program = program
         self.device: AnyDevice = resolve_device(device)
         shape = program.model.architecture
         self.context = min(context or shape.context, shape.context)
-        self._chunk = chunk
         self._capacity = -(-self.context // _CAPACITY_STEP) * _CAPACITY_STEP
-        self._choose_lanes()
+        default_chunk = self._choose_lanes()
+        self._chunk = default_chunk if chunk is None else chunk
         self.device.check_budget(f"the model {program.model.path}", self._bytes())
         self._upload()
         self._positions = 0
@@ -135,7 +137,8 @@ class DeviceModel:
         self.device.download(self._x.slice(0, out.nbytes), out)
         return out.astype(np.int64)
 
-    def _choose_lanes(self) -> None:
+    def _choose_lanes(self) -> int:
+        """Choose the sizes of workgroups; return the number of tokens that suits the device."""
         device, width = self.device, self.program.model.architecture.head_width
         if device.machine(16).has(Capability.VECTOR_LANES):
             # The widest vector with an instruction for pairs of 16-bit integers.
@@ -144,10 +147,11 @@ class DeviceModel:
             )
             self._parts, self._row_lanes = 1, self._lanes
             self._head_lanes = next(n for n in (self._lanes, 4, 2, 1) if width % n == 0)
-        else:
-            self._parts = _GPU_PARTS
-            self._lanes, self._row_lanes = _ROWS_OF_GPU_WORKGROUP * _GPU_PARTS, _GPU_ROW_LANES
-            self._head_lanes = next(n for n in (64, 32, 16, 8, 4, 2, 1) if width % n == 0)
+            return CHUNK
+        self._parts = _GPU_PARTS
+        self._lanes, self._row_lanes = _ROWS_OF_GPU_WORKGROUP * _GPU_PARTS, _GPU_ROW_LANES
+        self._head_lanes = next(n for n in (64, 32, 16, 8, 4, 2, 1) if width % n == 0)
+        return _GPU_CHUNK
 
     def _bytes(self) -> int:
         shape, chunk = self.program.model.architecture, self._chunk
