@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +26,7 @@ from quod.inference.transformer.reference import check_tokens
 from quod.inference.transformer.rounding import Integers
 from quod.inference.transformer.tables import Rotations, exponentials
 from quod.kernel.machine import Capability
+from quod.validation import whole_number
 
 CHUNK = 64
 """The tokens of a prompt that are evaluated at once on a CPU, whose caches they should fit into."""
@@ -83,6 +85,21 @@ class _Inputs:
     sums: dict[int, Buffer]
 
 
+@frozen(eq=False)
+class ChunkGraph:
+    """The recorded evaluation of a chunk of tokens, such as for a browser.
+
+    state: Four words, u32; the first is the position of the first token.
+    tokens: The tokens, u32.
+    logits: The logits of the last rows, i64.
+    """
+
+    recording: Recording
+    state: Buffer
+    tokens: Buffer
+    logits: Buffer
+
+
 class DeviceModel:
     """A model on a device with a cache of the positions so far; not for concurrent use."""
 
@@ -136,6 +153,18 @@ class DeviceModel:
         out = np.zeros((tokens, self.program.model.architecture.width), np.int32)
         self.device.download(self._x.slice(0, out.nbytes), out)
         return out.astype(np.int64)
+
+    def graph(self, tokens: int, rows: int = 1) -> ChunkGraph:
+        """Return a recording that appends a chunk of tokens, to be exported or replayed.
+
+        Raises InputError for more tokens than a chunk has.
+        """
+        count = whole_number("tokens", tokens, 1, self._chunk)
+        wanted = whole_number("rows", rows, 0, count)
+        return ChunkGraph(
+            self._record(count, wanted), self._state, self._tokens.slice(0, 4 * count),
+            self._logits.slice(0, 8 * wanted * self.program.model.vocabulary),
+        )  # fmt: skip
 
     def _choose_lanes(self) -> int:
         """Choose the sizes of workgroups; return the number of tokens that suits the device."""
@@ -206,7 +235,7 @@ class DeviceModel:
             )
         self._rotations, self._exponentials = upload(rotations), upload(exponentials())
         self._unused = upload(np.zeros(4, np.int32))
-        allocate = self.device.allocate
+        allocate = partial(self.device.allocate, zero=False)
         self._state, self._tokens = allocate(16), allocate(4 * chunk)
         self._x = allocate(4 * chunk * shape.width)
         wide = max(shape.hidden, shape.query_width)
