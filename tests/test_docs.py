@@ -285,6 +285,7 @@ COMMANDS = [
     "bench loss",
     "bench adamw",
     "bench inference",
+    "bench transformer",
     "bench quant",
     "bench commitment",
     "bench lookup",

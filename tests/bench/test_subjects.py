@@ -250,7 +250,7 @@ def test_every_subject_has_its_own_options_and_the_shared_ones(
 ) -> None:
     plain = (
         "process", "queue", "submit", "witness", "setup", "solidity", "ceremony", "serve", "verify",
-        "inference", "attention_gradient",
+        "inference", "transformer", "attention_gradient",
     )  # fmt: skip
     kind = Settings if subject.__name__ in plain else StagedSettings
     options = list(inspect.signature(subject).parameters)[1:]
@@ -328,6 +328,13 @@ def test_inference(capsys: pytest.CaptureFixture[str]) -> None:
     prover = Prover("cpu", random_perceptron([9, 5, 4, 3], generator))
     proof = prover.prove(generator.integers(0, 128, (3, 9))).proof
     assert rows[1]["median"] == len(proof)
+
+
+def test_transformer(capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["bench", "transformer", "--layers", "1", "--tokens", "5", *ONCE]
+    assert entry.run(words) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert [row["parameters"]["what"] for row in rows] == ["prompt", "next token"]
 
 
 def test_first_inference(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -76,6 +76,24 @@ def inference(
     settings.measure("inference", bench_cases)
 
 
+def transformer(
+    settings: Settings,
+    model: Annotated[
+        Path | None,
+        Option("--model", metavar="GGUF", help="A language model. Default: random weights."),
+    ] = None,
+    layers: Annotated[int, Option(least=1, help="The layers of a random model.")] = 30,
+    tokens: Annotated[int, Option(least=1, help="The tokens of the prompt.")] = 1024,
+) -> None:
+    """Language models in exact integers: a prompt, and the token after it.
+
+    A random model has the shape of SmolLM2-135M.
+    """
+    from quod.bench.tensors.transformer import cases
+
+    settings.measure("transformer", cases(settings.device, model, layers, tokens))
+
+
 def attention_gradient(
     settings: Settings,
     kinds: Kinds = None,
@@ -93,6 +111,7 @@ def attention_gradient(
 
 TENSOR_SUBJECTS: tuple[Callable[..., None], ...] = (
     inference,
+    transformer,
     attention_gradient,
     *(
         _subject(*row)
