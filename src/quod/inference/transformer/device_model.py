@@ -188,7 +188,7 @@ class DeviceModel:
         matrices[id(self.program.model.embedding)] = self.program.model.embedding
         weights = sum([packed_bytes(matrix) for matrix in matrices.values()])
         cache = 4 * shape.layers * shape.kv_width * self._capacity
-        scores = 10 * chunk * shape.heads * self._capacity
+        scores = 12 * chunk * shape.heads * self._capacity
         widest = max(shape.hidden, shape.width, shape.query_width)
         rows = chunk * (8 * self.program.model.vocabulary + 40 * widest)
         tables = shape.layers * 4 * 65536 + 4 * self._capacity * shape.head_width
@@ -240,7 +240,7 @@ class DeviceModel:
         self._x = allocate(4 * chunk * shape.width)
         wide = max(shape.hidden, shape.query_width)
         self._a, self._b, self._c = (allocate(4 * chunk * wide) for _ in range(3))
-        self._queries = allocate(2 * chunk * shape.query_width)
+        self._queries = allocate(4 * chunk * shape.query_width)
         widest = max(shape.hidden, shape.width, shape.query_width)
         self._words = allocate(2 * _WIDE_BYTE_PLANES.count * chunk * widest)
         self._sums = {
@@ -248,7 +248,7 @@ class DeviceModel:
             for group in (16, 32)
         }
         self._scores = allocate(8 * chunk * shape.heads * self._capacity)
-        self._weights = allocate(2 * chunk * shape.heads * self._capacity)
+        self._weights = allocate(4 * chunk * shape.heads * self._capacity)
         self._logits = allocate(8 * chunk * model.vocabulary)
 
     def _run(self, tokens: Integers, rows: int) -> Integers:

@@ -1,10 +1,14 @@
 """Kernels of the attention: rotary positions, the cache, and causal attention itself.
 
-The cache of a layer has the keys of each head by pair of channels, then by position, and the values
-of each head by pair of positions, then by channel. A word has two 16-bit integers.
+Factors are divided into two bytes, so that sums of their products with 16-bit integers stay below
+2**31 for some hundred terms. The cache of a layer has the keys of each head by pair of channels,
+then by position, and the values of each head by pair of positions, then by channel. A word has two
+16-bit integers.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from quod.inference.transformer.kernels.arithmetic import (
     Planes,
@@ -31,7 +35,17 @@ from quod.kernel import (
     u64,
 )
 
+FACTOR_PLANES = Planes(2, 8)
+"""The parts of queries, and of the weights of positions."""
+_PAIRS_OF_SUM = 64
+"""Products of this many pairs are added in 32 bits; a pair is below 2**24."""
 _LEAST = -(1 << 62)
+
+
+def _joined(sums: Sequence[Value]) -> Value:
+    """Return the sum of products, as i64, from those of each plane of a factor."""
+    low, high = sums
+    return low.cast(i64) + (high.cast(i64) << FACTOR_PLANES.bits)
 
 
 @kernel
@@ -39,7 +53,7 @@ def rotate(
     k: Builder, n: U32, heads: U32, capacity: U32, state: Pointer[U32], x: Pointer[I32],
     table: Pointer[I32], y: Pointer[U32], *, head_pairs: int, rotary: bool, keys: bool,
 ) -> None:  # fmt: skip
-    """Rotate and pack n pairs of channels of queries, or of keys, which go to the cache.
+    """Rotate and pack n pairs of channels of queries, in planes, or of keys, into the cache.
 
     x: an integer per token, head and channel.
     table: cosines and sines by position and pair; not used without `rotary`.
@@ -62,8 +76,10 @@ def rotate(
                 )
                 for value in (a * cosine - b * sine, b * cosine + a * sine)
             )  # fmt: skip
-        index = (head * head_pairs + pair) * capacity + position if keys else i
-        y[index] = packed(a, b)
+        if keys:
+            y[(head * head_pairs + pair) * capacity + position] = packed(a, b)
+        else:
+            store_pair(k, y, i, n, (a, b), FACTOR_PLANES)
 
 
 @kernel
@@ -100,7 +116,8 @@ def attend(
 
     A workgroup has a query head of a token. Its size divides the width of a head.
     table: the exponentials.
-    scores, weights: memory for a score, and half a word, per token, head and position.
+    queries: pairs of channels, by plane, token and head.
+    scores, weights: memory for a score, and a word, per token, head and position.
     y: pairs of 16-bit outputs, as the inputs of `product`.
     """
     lanes, pairs = k.workgroup_size, head_width // 2
@@ -109,20 +126,26 @@ def attend(
     shared_head = head * kv_heads // heads
     last = k.uniform(state[k.constant(0, u32)]) + token
     query = k.pointer_add(queries, k.workgroup_id() * pairs)
+    plane_words = tokens * (heads * pairs)
     head_keys = k.pointer_add(keys, shared_head * pairs * capacity)
     head_values = k.pointer_add(values, shared_head * (capacity // 2) * head_width)
     row = k.workgroup_id().cast(u64) * capacity.cast(u64)
     row_scores = k.pointer_add(scores, row)
-    row_weights = k.pointer_add(weights, row >> 1)
+    row_weights = k.pointer_add(weights, row)
     least = k.constant(_LEAST, i64)
     # Positions after the last one are computed and dropped, so that no instance idles or branches.
     with k.range(0, last // lanes + 1, carry=least) as loop:
         position = loop.index * lanes + k.local_id()
         score = k.constant(0, i64)
-        for pair in range(pairs):
-            word = head_keys[position + capacity * pair]
-            dot = k.dot2(query[k.constant(pair, u32)], word, k.constant(0, i32))
-            score = score + dot.cast(i64)
+        for start in range(0, pairs, _PAIRS_OF_SUM):
+            sums = [k.constant(0, i32)] * FACTOR_PLANES.count
+            for pair in range(start, min(pairs, start + _PAIRS_OF_SUM)):
+                word = head_keys[position + capacity * pair]
+                sums = [
+                    k.dot2(query[plane_words * plane + pair], word, total)
+                    for plane, total in enumerate(sums)
+                ]
+            score = score + _joined(sums)
         score = k.select(position <= last, score, least)
         row_scores[position] = score
         loop.next(k.maximum(loop.carried, score))
@@ -138,21 +161,39 @@ def attend(
     with k.range(0, last // (2 * lanes) + 1, carry=k.constant(0, i64)) as loop:
         pair_index = loop.index * lanes + k.local_id()
         low, high = weight(pair_index * 2), weight(pair_index * 2 + 1)
-        row_weights[pair_index] = packed(low, high)
+        store_pair(k, row_weights, pair_index, capacity // 2, (low, high), FACTOR_PLANES)
         loop.next(loop.carried + (low + high).cast(i64))
     weight_sum = over_workgroup(k, room, loop.results, lambda a, b: a + b)
     inverse = (k.constant(1 << INVERSE_SUM_BITS, u64) // weight_sum.cast(u64)).cast(i64)
     channels = range(0, head_width, lanes)
+    last_pair = last // 2
     zeros = tuple([k.constant(0, i64) for _ in channels])
-    with k.range(0, last // 2 + 1, carry=zeros) as loop:
-        pair_of_weights = k.uniform(row_weights[loop.index])
-        totals = []
-        for total, channel in zip(loop.carried, channels, strict=True):
-            word = head_values[loop.index * head_width + channel + k.local_id()]
-            dot = k.dot2(pair_of_weights, word, k.constant(0, i32))
-            totals.append(total + dot.cast(i64))
-        loop.next(tuple(totals))
-    for total, channel in zip(loop.results, channels, strict=True):
+    with k.range(0, last_pair + 1, _PAIRS_OF_SUM, carry=zeros) as blocks:
+        end = k.minimum(blocks.index + _PAIRS_OF_SUM, last_pair + 1)
+        block_zeros = tuple([k.constant(0, i32)] * (FACTOR_PLANES.count * len(channels)))
+        with k.range(blocks.index, end, carry=block_zeros) as loop:
+            factors = [
+                k.uniform(row_weights[loop.index + capacity // 2 * plane])
+                for plane in range(FACTOR_PLANES.count)
+            ]
+            words = [
+                head_values[loop.index * head_width + channel + k.local_id()]
+                for channel in channels
+            ]
+            sums = iter(loop.carried)
+            loop.next(
+                tuple([k.dot2(factor, word, next(sums)) for word in words for factor in factors])
+            )
+        results = list(loop.results)
+        blocks.next(
+            tuple(
+                [
+                    total + _joined(results[index * 2 : index * 2 + 2])
+                    for index, total in enumerate(blocks.carried)
+                ]
+            )
+        )
+    for total, channel in zip(blocks.results, channels, strict=True):
         mixed = rounded(k, total * inverse, mix_shift)
         output_room[k.local_id() + channel] = clamped(k, mixed, k.constant(ACTIVATION, i64)).cast(
             i32
