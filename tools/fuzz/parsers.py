@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -64,12 +65,17 @@ from quod.groth16 import ProvingKey
 from quod.groth16.encodings import arkworks
 from quod.groth16.encodings.bellman import proof_from_bytes, proof_to_bytes, proofs_from_bytes
 from quod.groth16.phase2.key_contribution import Ceremony
+from quod.inference import Plan, Report
 from quod.inference import VerifyingKey as InferenceKey
 from quod.inference.files.describe import describe_file as describe_inference
 from quod.inference.files.key import key_writer as inference_key_writer
 from quod.inference.files.key import parse_verifying_key as parse_inference_key
 from quod.inference.files.proof import parse_proof as parse_inference_proof
 from quod.inference.files.proof import proof_writer as inference_proof_writer
+from quod.inference.transformer.model import read_model
+from quod.inference.transformer.plan import parse_plan
+from quod.inference.transformer.scales import LayerScales, Scales
+from quod.inference.transformer.tokenizer import Tokenizer
 from quod.kernel.ir.parse import parse as parse_ir
 from quod.kernel.ir.types import u32
 from quod.kernel.verifier.verify import verify
@@ -86,6 +92,7 @@ from tests.formats.gguf_files import DATA, PAIRS, TENSORS, gguf_file
 from tests.formats.tiny import replaced
 from tests.groth16.bellman_key import parameters
 from tests.groth16.circuits import recurrence
+from tests.inference.transformer.models import write_gpt2, write_llama
 from tests.zcash.files.test_bundles import MASP_DOCUMENT, SAPLING_DOCUMENT, SIGNED
 from tools.fuzz.mutations import Mutation, of_bytes, of_container, of_json, of_text
 from tools.fuzz.openings import SCHEMES, opening
@@ -144,6 +151,29 @@ def _gguf(data: bytes) -> None:
         if tensor.type.is_known:
             assert tensor.array().nbytes == len(tensor.data)
     describe_bytes(memoryview(data), "model")
+
+
+def _language_model(data: bytes) -> None:
+    file = Gguf.parse(memoryview(data), "model")
+    read_model(file)
+    Tokenizer(file).encode("the 12 an")
+
+
+def _language_models() -> list[bytes]:
+    with tempfile.TemporaryDirectory() as folder:
+        path, kinds = Path(folder) / "model", ("Q4_1", "F16", "Q5_0", "F32")
+        write_llama(path, width=32, hidden=32, heads=2, kv_heads=1, kinds=kinds)
+        llama = path.read_bytes()
+        write_gpt2(path)
+        return [llama, path.read_bytes()]
+
+
+def _plan_of_language_model() -> bytes:
+    scales = Scales(10, 8, (LayerScales(*range(3, 13)),) * 2)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "plan"
+        Plan(bytes(32), scales, 700, Report(9, 1e-5, 0.5, 20.5, 20.25, 0.0)).write(path)
+        return path.read_bytes()
 
 
 def _view(data: bytes) -> None:
@@ -527,6 +557,10 @@ def all_parsers() -> dict[str, Parser]:
             of_container,
         ),
         "gguf": Parser(_gguf, models, of_bytes),
+        "language-model": Parser(_language_model, _language_models(), of_bytes),
+        "language-model-plan": Parser(
+            lambda data: parse_plan(data, "plan"), [_plan_of_language_model()], of_json
+        ),
         "inspect": Parser(
             _inspect, [*zkeys, *witnesses, *systems, other, _powers_of_tau()], of_container
         ),

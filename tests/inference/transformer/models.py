@@ -9,7 +9,7 @@ import gguf
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.formats import write_gguf
+from quod.formats import Gguf, write_gguf
 from quod.inference.transformer.tokenizer import byte_characters
 
 WORDS = ("t h", "th e", "Ġ the", "a n", "Ġ a", "Ġa n", "1 2")
@@ -142,3 +142,17 @@ def write_gpt2(path: Path, *, kinds: tuple[str, ...] = ("F16", "Q8_0"), seed: in
     }
     write_gguf(path, metadata | tokenizer_metadata("gpt-2"), tensors.tensors)
     return path
+
+
+def altered(path: Path, source: Path, metadata: dict[str, Any], tensors: dict[str, Any]) -> Gguf:
+    """A file with other metadata and tensors; None removes one."""
+    file = Gguf.open(source)
+    pairs = {**file.metadata, **metadata}
+    arrays = {name: (tensor.type.name, tensor.array()) for name, tensor in file.tensors.items()}
+    arrays |= tensors
+    write_gguf(
+        path,
+        {key: value for key, value in pairs.items() if value is not None},
+        {name: tensor for name, tensor in arrays.items() if tensor is not None},
+    )
+    return Gguf.open(path)

@@ -96,6 +96,8 @@ def test_unusual_tensors_are_refused() -> None:
         read_vector(tensor_of("F32", np.ones(3, np.float32), (3,)), "f", 4)
     with pytest.raises(InputError, match="is of type Q2_K; the integer program reads Q4_0, Q4_1"):
         read_matrix(tensor_of("Q2_K", np.zeros(84, np.uint8), (1, 256)), "f")
+    with pytest.raises(InputError, match="has no elements"):
+        read_matrix(tensor_of("Q5_0", np.zeros(0, np.uint8), (0, 32)), "f")
     with pytest.raises(InputError, match="has 1 dimensions; a matrix has two"):
         read_matrix(tensor_of("F32", np.ones(32, np.float32), (32,)), "f")
     with pytest.raises(InputError, match="has 24 columns, which is no multiple of 16"):

@@ -13,11 +13,11 @@ from quod.errors import InputError, MismatchError, OutputError
 from quod.formats import Gguf
 from quod.inference import Plan, read_plan
 from quod.inference.transformer.integer_weights import IntegerMatrix
-from quod.inference.transformer.model import Model
+from quod.inference.transformer.model import Model, read_model
 from quod.inference.transformer.plan import accuracy, check_bounds, largest_sum, make_plan
 from quod.inference.transformer.program import Product, Program, build
 from quod.inference.transformer.scales import LayerScales, Scales
-from tests.inference.transformer.models import VOCABULARY
+from tests.inference.transformer.models import VOCABULARY, altered
 
 TOKENS = np.random.default_rng(8).integers(0, VOCABULARY, 300)
 
@@ -128,3 +128,19 @@ def test_plans_of_other_shapes_are_refused(
 def test_plans_need_texts(files: dict[str, Path], models: dict[str, Model]) -> None:
     with pytest.raises(InputError, match="the calibration texts have no tokens"):
         make_plan(Gguf.open(files["uniform"]), models["uniform"], [])
+
+
+def test_models_of_infinite_values_are_refused(files: dict[str, Path], tmp_path: Path) -> None:
+    ones = np.full((64, 64), 3e38, np.float32)
+    file = altered(
+        tmp_path / "m.gguf", files["llama"], {}, {"blk.1.attn_output.weight": ("F32", ones)}
+    )
+    with pytest.raises(InputError, match="values of the model are infinite or NaN in f32"):
+        make_plan(file, read_model(file), [TOKENS[:5]])
+
+
+def test_biases_that_are_too_large_are_refused(files: dict[str, Path], tmp_path: Path) -> None:
+    bias = np.full(128, 1e15, np.float32)
+    file = altered(tmp_path / "m.gguf", files["gpt2"], {}, {"blk.0.ffn_up.bias": ("F32", bias)})
+    with pytest.raises(InputError, match=r"the bias of tensor 'blk.0.ffn_up.weight' is 1e.15"):
+        make_plan(file, read_model(file), [TOKENS[:5]])

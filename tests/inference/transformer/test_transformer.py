@@ -16,7 +16,7 @@ from quod.formats import Gguf, write_gguf
 from quod.inference import Plan, Transformer
 from quod.inference.transformer.model import read_model
 from quod.inference.transformer.reference import Reference
-from tests.inference.transformer.models import VOCABULARY
+from tests.inference.transformer.models import VOCABULARY, altered
 
 PROMPT = "the 12 an"
 
@@ -155,20 +155,6 @@ def test_models_need_their_plan(files: dict[str, Path], plans: dict[str, Plan]) 
         Transformer.open(files["llama"])
     with pytest.raises(MismatchError, match="the plan is for the model with SHA-256"):
         Transformer.open(files["llama"], plan=plans["gpt2"])
-
-
-def altered(path: Path, source: Path, metadata: dict[str, Any], tensors: dict[str, Any]) -> Gguf:
-    """A file with other metadata and tensors; None removes one."""
-    file = Gguf.open(source)
-    pairs = {**file.metadata, **metadata}
-    arrays = {name: (tensor.type.name, tensor.array()) for name, tensor in file.tensors.items()}
-    arrays |= tensors
-    write_gguf(
-        path,
-        {key: value for key, value in pairs.items() if value is not None},
-        {name: tensor for name, tensor in arrays.items() if tensor is not None},
-    )
-    return Gguf.open(path)
 
 
 def _ones(*shape: int) -> tuple[str, NDArray[np.float32]]:

@@ -107,7 +107,8 @@ class FloatModel:
         else:
             gate = _linear(layer.gate, x)
             self._observe(prefix + "gate", gate)
-            activated = gate / (1 + np.exp(-gate))
+            with np.errstate(over="ignore"):
+                activated = gate / (1 + np.exp(-gate))
             self._observe(prefix + "activated", activated)
             hidden = activated * up
         self._observe(prefix + "hidden", hidden)
@@ -136,4 +137,5 @@ def _rotated(x: Floats, angles: NDArray[np.float64]) -> Floats:
 
 def _gelu(x: Floats) -> Floats:
     argument = np.float32(1.5957691216057308) * (x + np.float32(0.044715) * x**3)
-    return np.asarray(x / (1 + np.exp(-argument)))
+    with np.errstate(over="ignore"):
+        return np.asarray(x / (1 + np.exp(-argument)))

@@ -164,6 +164,8 @@ def read_matrix(tensor: GgufTensor, path: str) -> IntegerMatrix:
     """
     if len(tensor.shape) != 2:
         raise _error(tensor, path, f"has {len(tensor.shape)} dimensions; a matrix has two")
+    if 0 in tensor.shape:
+        raise _error(tensor, path, "has no elements")
     if tensor.type.name in _FLOATS:
         return _matrix_of_floats(tensor, path)
     if tensor.type.name not in _FORMS:
@@ -214,8 +216,8 @@ def read_vector(tensor: GgufTensor, path: str, length: int) -> NDArray[np.float6
 
 def _matrix_of_floats(tensor: GgufTensor, path: str) -> IntegerMatrix:
     """Round floats to 16 bits, with a power of two as the scale of each row."""
+    _check_finite(tensor, path, tensor.array().reshape(-1, 1), 0, tensor.type.bytes)
     values = tensor.array().astype(np.float64)
-    _check_finite(tensor, path, values.reshape(-1, 1), 0, tensor.type.bytes)
     columns = values.shape[1]
     if columns % 16:
         raise _error(tensor, path, f"has {columns} columns, which is no multiple of 16")

@@ -21,7 +21,7 @@ from quod.inference.transformer.model import Model
 from quod.inference.transformer.program import Product, Program, build
 from quod.inference.transformer.reference import Reference, Trace
 from quod.inference.transformer.scales import LAYER_VALUES, LayerScales, Scales, scales_of
-from quod.validation import file_path
+from quod.validation import file_path, shown
 
 _FORMAT = "quod transformer plan"
 _VERSION = 1
@@ -99,13 +99,17 @@ class Plan:
 
 def read_plan(path: Path) -> Plan:
     """Read a plan; InputError, with the file and the field, for anything else."""
-    name = file_path(path)
-    document = parse_json(read_json(path, _PLAN), name, _PLAN)
+    return parse_plan(read_json(path, _PLAN), file_path(path))
+
+
+def parse_plan(data: bytes, name: str) -> Plan:
+    """Read a plan as `read_plan` does, from bytes; `name` stands for the path in errors."""
+    document = parse_json(data, name, _PLAN)
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
         raise InputError("is not a plan of a language model", path=name)
     if document.get("version") != _VERSION:
         raise InputError(
-            f"has version {document.get('version')!r} of plans; Quod reads {_VERSION}, so make the "
+            f"has version {shown(document.get('version'))} of plans; Quod reads {_VERSION}, so make the "
             "plan again",
             path=name,
         )
@@ -191,7 +195,9 @@ def make_plan(
     largest: dict[str, float] = {}
 
     def observe(name: str, values: Floats) -> None:
-        largest[name] = max(largest.get(name, 0.0), float(np.abs(values).max()))
+        value = float(np.abs(values).max())
+        # Of a NaN and a number, `max` may return either.
+        largest[name] = max(largest.get(name, 0.0), value if np.isfinite(value) else np.inf)
 
     chunks = _chunks(model, calibration)
     if not chunks:
@@ -199,11 +205,12 @@ def make_plan(
     floats, done, total = FloatModel(model, observe), 0, sum([len(chunk) for chunk in chunks])
     for start in range(0, len(chunks), _BATCH):
         batch = chunks[start : start + _BATCH]
-        floats.outputs(batch)
+        with np.errstate(all="ignore"):
+            floats.outputs(batch)
         done += sum([len(chunk) for chunk in batch])
         if progress is not None:
             progress("calibration", done, total)
-    if not all(np.isfinite(value) for value in largest.values()):
+    if np.inf in largest.values():
         raise InputError("values of the model are infinite or NaN in f32", path=model.path)
     scales = scales_of(largest, model)
     program = build(model, scales)

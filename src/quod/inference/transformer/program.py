@@ -34,6 +34,7 @@ _MIN_EPSILON = 512
 INVERSE_SUM_BITS = 46
 """An attention's sum of exponentials is inverted as 2**46 / sum."""
 _MAX_SHIFT = 62
+_MAX_BIAS = 1 << 62
 
 
 @frozen(eq=False)
@@ -207,7 +208,7 @@ class _LayerBuilder:
         matrix, bias = linear.matrix, None
         sum_bits = bits - matrix.exponent
         if linear.bias is not None:
-            bias = np.array([nearest_scaled(x, sum_bits) for x in linear.bias.tolist()], np.int64)
+            bias = _scaled_biases(linear.bias, sum_bits, matrix.name)
         shift = None if result_bits is None else _shift(sum_bits - result_bits, matrix.name)
         return Product(matrix, bias, shift, limit, input_limit)
 
@@ -222,10 +223,21 @@ class _LayerBuilder:
         epsilon = nearest_scaled(shape.epsilon * shape.width, 2 * self._residual)
         return NormStep(
             np.array(gains, np.int32),
-            np.array([nearest_scaled(b, sum_bits) for b in bias.tolist()], np.int64),
+            _scaled_biases(bias, sum_bits, norm.name),
             _shift(sum_bits - bits, norm.name), max(_MIN_EPSILON, epsilon),
             shape.family.centred,
         )  # fmt: skip
+
+
+def _scaled_biases(biases: NDArray[np.float64], bits: int, name: str) -> Integers:
+    """Return biases in units of a sum with these fractional bits."""
+    scaled = [nearest_scaled(bias, bits) for bias in biases.tolist()]
+    if max(map(abs, scaled)) >= _MAX_BIAS:
+        raise InputError(
+            f"the bias of tensor {name!r} is {np.abs(biases).max():g}, which is too large for 64 "
+            "bits in the units of the sum that it is added to"
+        )
+    return np.array(scaled, np.int64)
 
 
 def _shift(shift: int, name: str) -> int:
