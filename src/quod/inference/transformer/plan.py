@@ -109,8 +109,8 @@ def parse_plan(data: bytes, name: str) -> Plan:
         raise InputError("is not a plan of a language model", path=name)
     if document.get("version") != _VERSION:
         raise InputError(
-            f"has version {shown(document.get('version'))} of plans; Quod reads {_VERSION}, so make the "
-            "plan again",
+            f"has version {shown(document.get('version'))} of plans; Quod reads {_VERSION}, so "
+            "make the plan again",
             path=name,
         )
     if document.get("layer_values") != list(LAYER_VALUES):
