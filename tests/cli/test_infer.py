@@ -114,6 +114,8 @@ def test_wrong_command_lines(model: str, tmp_path: Path, capsys: Captured) -> No
         assert message in " ".join(captured.err.split())
         assert captured.out == ""
     text = tmp_path / "t.txt"
+    assert entry.run(["infer", "run", __file__, "--prompt", "a"]) == 3
+    assert capsys.readouterr().err.count("\n") == 1
     text.write_bytes(b"a\xff")
     assert entry.run(["infer", "score", model, str(text)]) == 3
     assert "offset 1: is not UTF-8" in capsys.readouterr().err

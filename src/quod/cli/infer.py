@@ -224,10 +224,14 @@ def _opened(
     model: Path, plan: Path | None, context: int, device: str, *, quiet: bool
 ) -> Transformer:
     """Open a model; without a plan, make one from the texts that come with Quod."""
+    from quod.formats import Gguf
+    from quod.inference.transformer.architecture import read_architecture
     from quod.inference.transformer.transformer import Transformer
 
     chosen: Plan | Path = _plan_path(model) if plan is None else plan
     if plan is None and not _plan_path(model).exists():
+        # A file that is no model is reported as such.
+        read_architecture(Gguf.open(model))
         note(
             f"There is no {_plan_path(model)}, so a plan is made for this run. `quod infer plan "
             f"{model}` keeps one.",

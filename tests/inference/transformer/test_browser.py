@@ -10,7 +10,7 @@ import pytest
 from quod.device.export.device import ExportDevice
 from quod.errors import InputError
 from quod.formats import write_all_atomically
-from quod.inference.transformer.device_model import DeviceModel
+from quod.inference.transformer.device.model import DeviceModel
 from quod.inference.transformer.program import Program
 from quod.inference.transformer.reference import Reference
 from quod.web import Stage, graph_files, runtime_files

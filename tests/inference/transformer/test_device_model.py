@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from quod.device import open_device
+from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
-from quod.inference.transformer.device_model import DeviceModel
+from quod.inference.transformer.device.model import DeviceModel
 from quod.inference.transformer.program import Program
 from quod.inference.transformer.reference import Reference, Trace
 from tests.conftest import open_for_test
@@ -47,6 +48,16 @@ def test_gpus_equal_the_reference(programs: dict[str, Program], name: str) -> No
     with open_for_test(name) as gpu:
         model = DeviceModel(gpu, program, context=40, chunk=5)
         assert np.array_equal(model.extend(TOKENS[:6], rows=6), expected)
+
+
+def test_texts_for_gpus_equal_the_reference(programs: dict[str, Program]) -> None:
+    """The texts of PTX, run by an interpreter."""
+    program = programs["uniform"]
+    with EmulatedDevice(executor="ptx") as gpu:
+        model = DeviceModel(gpu, program, context=8)
+        assert np.array_equal(
+            model.extend(TOKENS[:3], rows=3), Reference(program).logits(TOKENS[:3])
+        )
 
 
 def test_kernels_stay_within_their_memory(programs: dict[str, Program]) -> None:

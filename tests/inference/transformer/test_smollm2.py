@@ -9,7 +9,7 @@ import pytest
 
 from quod.formats import Gguf
 from quod.inference import Plan, Transformer
-from quod.inference.transformer.device_model import DeviceModel
+from quod.inference.transformer.device.model import DeviceModel
 from quod.inference.transformer.plan import accuracy
 from quod.inference.transformer.pretokenizers import PRETOKENIZERS
 from quod.inference.transformer.program import build

@@ -13,7 +13,7 @@ import numpy as np
 from quod.bench.measure.harness import Case
 from quod.formats import Gguf
 from quod.inference.transformer.architecture import FAMILIES, Architecture
-from quod.inference.transformer.device_model import DeviceModel
+from quod.inference.transformer.device.model import DeviceModel
 from quod.inference.transformer.integer_weights import IntegerMatrix
 from quod.inference.transformer.model import Layer, Linear, Model, Norm, read_model
 from quod.inference.transformer.program import Program, build

@@ -7,7 +7,6 @@ from fractions import Fraction
 from hashlib import sha256
 from os import fspath
 from pathlib import Path as FilePath
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +18,7 @@ from quod.formats.source import Path
 from quod.frozen import frozen
 from quod.inference.transformer.calibration import calibration_texts
 from quod.inference.transformer.chat import Message, render
-from quod.inference.transformer.device_model import CHUNK, DeviceModel
+from quod.inference.transformer.device.model import DeviceModel
 from quod.inference.transformer.model import Model, read_model
 from quod.inference.transformer.plan import (
     Plan,
@@ -30,12 +29,14 @@ from quod.inference.transformer.plan import (
     make_plan,
     read_plan,
 )
-from quod.inference.transformer.program import Program, build, quotient
+from quod.inference.transformer.program import Program, Quotient, build, quotient
 from quod.inference.transformer.reference import check_tokens, greedy, sample
 from quod.inference.transformer.rounding import Integers
 from quod.inference.transformer.tokenizer import Tokenizer
 from quod.validation import flag, plain_bytes, whole_number, whole_number_or_none
 
+_SCORED_TOKENS = 64
+"""The tokens whose logits are in memory at once when a text is scored."""
 _MIN_TEMPERATURE, _MAX_TEMPERATURE = Fraction(1, 100), Fraction(100)
 _MAX_DENOMINATOR = 1 << 20
 
@@ -180,8 +181,9 @@ class Transformer:
         self._device_model.rewind(0)
         self._cached = []
         parts = [np.zeros(0)]
-        for start in range(0, len(text) - 1, CHUNK):
-            chunk, following = text[start : start + CHUNK], text[start + 1 : start + CHUNK + 1]
+        for start in range(0, len(text) - 1, _SCORED_TOKENS):
+            end = start + _SCORED_TOKENS
+            chunk, following = text[start:end], text[start + 1 : end + 1]
             logits = self._device_model.extend(chunk, rows=len(chunk))[: len(following)]
             all_tokens = self._log_probabilities(logits)
             parts.append(all_tokens[np.arange(len(following)), following])
@@ -218,7 +220,12 @@ class Transformer:
         return self._generated(tokens, limit, scale, plain_bytes("seed", seed), ends)
 
     def _generated(
-        self, tokens: list[int], limit: int, scale: Any, seed: bytes, ends: frozenset[int]
+        self,
+        tokens: list[int],
+        limit: int,
+        scale: Quotient | None,
+        seed: bytes,
+        ends: frozenset[int],
     ) -> Iterator[Generated]:
         text = self.tokenizer.decoder()
         for _ in range(min(limit, self.context - len(tokens))):
@@ -233,7 +240,7 @@ class Transformer:
             yield Generated(token, text(token), float(likelihood))
 
 
-def temperature_scale(temperature: float | Fraction, logit_bits: int) -> Any:
+def temperature_scale(temperature: float | Fraction, logit_bits: int) -> Quotient | None:
     """Return the scale of differences of logits at a temperature; None for 0.
 
     The temperature is the nearest fraction with a denominator of at most 2**20.

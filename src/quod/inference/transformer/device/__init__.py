@@ -1,0 +1,1 @@
+"""The integer program on a device: memory, recordings and the model that runs."""
