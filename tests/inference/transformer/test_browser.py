@@ -26,7 +26,7 @@ RUN = """async (tokens) => {
     const logits = [];
     for (const [position, token] of tokens.entries()) {
         const { outputs } = await graph.run({
-            state: new Uint32Array([position, 0, 0, 0]), tokens: new Uint32Array([token]),
+            state: new Uint32Array([position, 0]), tokens: new Uint32Array([token]),
         });
         logits.push([...new BigInt64Array(outputs.logits.slice().buffer)].map(String));
     }

@@ -60,6 +60,32 @@ def test_texts_for_gpus_equal_the_reference(programs: dict[str, Program]) -> Non
         )
 
 
+def test_a_batch_equals_its_sequences(device: AnyDevice, programs: dict[str, Program]) -> None:
+    if device.kind == "webgpu" and is_software():
+        pytest.skip("the same kernels as in test_gpus_equal_the_reference")
+    program, reference = programs["llama"], Reference(programs["llama"])
+    rng = np.random.default_rng(10)
+    texts = [rng.integers(0, VOCABULARY, 4 + length) for length in range(8)]
+    model = DeviceModel(device, program, context=16, sequences=8, chunk=3)
+    for sequence, text in enumerate(texts):
+        model.extend(text[:-4], sequence=sequence, rows=0)
+    # All eight, then some in another order, then the rest.
+    orders = [range(8), [6, 1, 3], [0, 7, 2, 5, 4], [4, 5, 2, 7, 0], [6, 3, 1]]
+    taken = [len(text) - 4 for text in texts]
+    for order in orders:
+        logits = model.extend_batch({s: int(texts[s][taken[s]]) for s in order})
+        for row, sequence in zip(logits, order, strict=True):
+            taken[sequence] += 1
+            expected = reference.logits(texts[sequence][: taken[sequence]])[-1]
+            assert np.array_equal(row, expected)
+            assert model.positions(sequence) == taken[sequence]
+    with pytest.raises(InputError, match="is not in the vocabulary"):
+        model.extend_batch({0: 1, 1: VOCABULARY})
+    assert model.positions(0) == taken[0]
+    with pytest.raises(InputError, match="a cache of 100000000 sequences of 16 positions is too"):
+        DeviceModel(device, program, context=16, sequences=10**8)
+
+
 def test_kernels_stay_within_their_memory(programs: dict[str, Program]) -> None:
     program = programs["uniform"]
     with open_device("cpu:checked") as device:

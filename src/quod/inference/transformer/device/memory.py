@@ -30,9 +30,10 @@ _CAPACITY_STEP = 128
 
 @frozen
 class Sizes:
-    """The number of positions of the cache, and the number of tokens of a chunk."""
+    """The number of positions of the cache, of sequences in it, and of tokens of a chunk."""
 
     context: int
+    sequences: int
     chunk: int
 
     @property
@@ -92,7 +93,7 @@ class Weights:
 class Values:
     """The values of a chunk.
 
-    state: Four words; the first is the position of the first token.
+    state: The position and the sequence of each token.
     tokens: The tokens.
     x: The residual stream.
     products: Three buffers for rounded sums.
@@ -124,7 +125,7 @@ def memory_bytes(program: Program, sizes: Sizes) -> int:
     if model.positions is not None:
         matrices.append(model.positions)
     weights = sum([packed_bytes(m) for m in {id(m): m for m in matrices}.values()])
-    cache = 4 * shape.layers * shape.kv_width * sizes.capacity
+    cache = 4 * shape.layers * shape.kv_width * sizes.capacity * sizes.sequences
     scores = 12 * sizes.chunk * shape.heads * sizes.capacity
     widest = max(shape.hidden, shape.width, shape.query_width)
     rows = sizes.chunk * (8 * model.vocabulary + 40 * widest)
@@ -153,7 +154,8 @@ def upload_weights(device: AnyDevice, program: Program, sizes: Sizes) -> Weights
     def layer(steps: LayerSteps) -> DeviceLayer:
         if id(steps.table) not in tables:
             tables[id(steps.table)] = upload(steps.table)
-        keys, values = (device.allocate(2 * shape.kv_width * sizes.capacity) for _ in range(2))
+        cache_bytes = 2 * shape.kv_width * sizes.capacity * sizes.sequences
+        keys, values = device.allocate(cache_bytes), device.allocate(cache_bytes)
         return DeviceLayer(
             steps, norm(steps.attention_norm), norm(steps.feed_forward_norm),
             {name: product(linear) for name, linear in steps.products()},
@@ -178,7 +180,7 @@ def allocate_values(device: AnyDevice, program: Program, sizes: Sizes) -> Values
     wide = max(shape.hidden, shape.query_width)
     widest = max(wide, shape.width)
     return Values(
-        state=allocate(16),
+        state=allocate(8 * chunk),
         tokens=allocate(4 * chunk),
         x=allocate(4 * chunk * shape.width),
         products=(

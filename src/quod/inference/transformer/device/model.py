@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.recording import Recording
 from quod.device.runtime.sentinel import not_written
+from quod.errors import InputError
 from quod.frozen import frozen
 from quod.inference.transformer.device.memory import (
     Sizes,
@@ -35,7 +36,7 @@ _UNWRITTEN = UNWRITTEN_WORD * ((1 << 32) + 1) - (1 << 64)
 class ChunkGraph:
     """The recorded evaluation of a chunk of tokens, such as for a browser.
 
-    state: Four words, u32; the first is the position of the first token.
+    state: The position and the sequence of each token, u32.
     tokens: The tokens, u32.
     logits: The logits of the last rows, i64.
     """
@@ -47,55 +48,75 @@ class ChunkGraph:
 
 
 class DeviceModel:
-    """A model on a device with a cache of the positions so far; not for concurrent use."""
+    """A model on a device with a cache of sequences; not for concurrent use."""
 
     def __init__(
         self, device: DeviceChoice, program: Program, *, context: int | None = None,
-        chunk: int | None = None,
+        sequences: int = 1, chunk: int | None = None,
     ) -> None:  # fmt: skip
         """Upload a model.
 
         context: The number of positions that the cache holds; default: the model's context.
+        sequences: The number of texts that the cache holds.
         chunk: The number of tokens that are evaluated at once; default: as suits the device.
-        Raises DeviceError, before anything is uploaded, if memory does not suffice.
+        Raises InputError for a cache beyond 2**32 words a layer, and DeviceError, before anything
+        is uploaded, if memory does not suffice.
         """
         self.program = program
         self.device: AnyDevice = resolve_device(device)
         shape = program.model.architecture
         self.context = min(context or shape.context, shape.context)
+        count = whole_number("sequences", sequences, 1)
         self._workgroups = workgroups_of(self.device, shape.head_width)
-        self._chunk = min(self.context, chunk or self._workgroups.chunk)
-        self._sizes = Sizes(self.context, self._chunk)
+        self._chunk = max(count, min(self.context, chunk or self._workgroups.chunk))
+        self._sizes = Sizes(self.context, count, self._chunk)
+        if count * shape.kv_width * self._sizes.capacity >= 1 << 32:
+            raise InputError(
+                f"a cache of {count} sequences of {self.context} positions is too large; open "
+                "fewer or shorter sequences"
+            )
         self.device.check_budget(
             f"the model {program.model.path}", memory_bytes(program, self._sizes)
         )
         self._weights = upload_weights(self.device, program, self._sizes)
         self._values = allocate_values(self.device, program, self._sizes)
-        self._positions = 0
+        self._positions = [0] * count
         self._recordings: dict[tuple[int, int], Recording] = {}
 
-    @property
-    def positions(self) -> int:
-        """The number of positions in the cache."""
-        return self._positions
+    def positions(self, sequence: int = 0) -> int:
+        """Return the number of positions of a sequence in the cache."""
+        return self._positions[sequence]
 
-    def rewind(self, positions: int) -> None:
-        """Forget all positions from a number on."""
-        self._positions = min(self._positions, positions)
+    def rewind(self, positions: int, sequence: int = 0) -> None:
+        """Forget all positions of a sequence from a number on."""
+        self._positions[sequence] = min(self._positions[sequence], positions)
 
-    def extend(self, tokens: Sequence[int] | NDArray[Any], *, rows: int = 1) -> Integers:
-        """Append tokens to the cache; return the logits after the last `rows` of them, int64.
+    def extend(
+        self, tokens: Sequence[int] | NDArray[Any], *, rows: int = 1, sequence: int = 0
+    ) -> Integers:
+        """Append tokens to a sequence; return the logits after the last `rows` of them, int64.
 
         Raises InputError for tokens beyond the vocabulary and positions beyond the context.
         """
         array = np.asarray(tokens, np.int64)
-        check_tokens(self.program, array, self._positions, self.context)
-        logits = []
+        check_tokens(self.program, array, self._positions[sequence], self.context)
+        logits = [np.zeros((0, self.program.model.vocabulary), np.int64)]
         for start in range(0, len(array), self._chunk):
             chunk = array[start : start + self._chunk]
             wanted = min(len(chunk), max(0, rows - (len(array) - start - len(chunk))))
-            logits.append(self._run(chunk, wanted))
+            logits.append(self._run(chunk, [sequence] * len(chunk), wanted))
         return np.concatenate(logits)
+
+    def extend_batch(self, tokens: Mapping[int, int]) -> Integers:
+        """Append a token to each of several sequences; return the logits after each, int64.
+
+        tokens: The tokens by sequence. The weights are read once for all of them.
+        Raises InputError as `extend` does, with nothing appended.
+        """
+        array = np.array(list(tokens.values()), np.int64)
+        for sequence, token in tokens.items():
+            check_tokens(self.program, np.array([token]), self._positions[sequence], self.context)
+        return self._run(array, list(tokens), len(array))
 
     def residual(self, tokens: int) -> Integers:
         """Return the residual stream of the last chunk of tokens, after all layers."""
@@ -111,23 +132,26 @@ class DeviceModel:
         count = whole_number("tokens", tokens, 1, self._chunk)
         wanted = whole_number("rows", rows, 0, count)
         return ChunkGraph(
-            self._record(count, wanted), self._values.state,
+            self._record(count, wanted), self._values.state.slice(0, 8 * count),
             self._values.tokens.slice(0, 4 * count),
             self._values.logits.slice(0, 8 * wanted * self.program.model.vocabulary),
         )  # fmt: skip
 
-    def _run(self, tokens: Integers, rows: int) -> Integers:
-        """Evaluate a chunk of tokens and return the logits of its last rows."""
+    def _run(self, tokens: Integers, sequences: Sequence[int], rows: int) -> Integers:
+        """Evaluate tokens of sequences and return the logits of the last rows."""
         key = len(tokens), rows
         recording = self._recordings.get(key)
         if recording is None:
             recording = self._recordings[key] = self._record(*key)
-        state = np.array([self._positions, 0, 0, 0], np.uint32)
-        self.device.upload(state, into=self._values.state)
+        positions, state = list(self._positions), np.zeros((len(tokens), 2), np.uint32)
+        for row, sequence in enumerate(sequences):
+            state[row] = positions[sequence], sequence
+            positions[sequence] += 1
+        self.device.upload(state, into=self._values.state.slice(0, state.nbytes))
         count = tokens.astype(np.uint32)
         self.device.upload(count, into=self._values.tokens.slice(0, count.nbytes))
         self.device.stream("transformer").replay(recording).run()
-        self._positions += len(tokens)
+        self._positions = positions
         logits = np.zeros((rows, self.program.model.vocabulary), np.int64)
         if rows:
             self.device.download(self._values.logits.slice(0, logits.nbytes), logits)

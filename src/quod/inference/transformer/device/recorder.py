@@ -90,8 +90,7 @@ class Recorder:
         queries, keys, value_sums = values.products
         self._rotate(shape.heads, queries, values.queries, keys=False)
         self._rotate(shape.kv_heads, keys, layer.keys, keys=True)
-        # The positions of the chunk touch this number of pairs, whether or not the first is even.
-        count = (self._count // 2 + 1) * shape.kv_width
+        count = self._count * shape.kv_width
         self._each(
             store_values, count, (
                 count, self._count, shape.kv_heads, self._capacity, values.state, value_sums,

@@ -1,9 +1,9 @@
 """Kernels of the attention: rotary positions, the cache, and causal attention itself.
 
 Factors are divided into two bytes, so that sums of their products with 16-bit integers stay below
-2**31 for some hundred terms. The cache of a layer has the keys of each head by pair of channels,
-then by position, and the values of each head by pair of positions, then by channel. A word has two
-16-bit integers.
+2**31 for some hundred terms. The cache of a layer has the keys of each sequence and head by
+pair of channels, then by position, and the values by pair of positions, then by channel. A word has
+two 16-bit integers.
 """
 
 from __future__ import annotations
@@ -48,6 +48,17 @@ def _joined(sums: Sequence[Value]) -> Value:
     return low.cast(i64) + (high.cast(i64) << FACTOR_PLANES.bits)
 
 
+def _row(state: Value, token: Value) -> tuple[Value, Value]:
+    """Return the position and the sequence of a token."""
+    return state[token * 2], state[token * 2 + 1]
+
+
+def _is_next(state: Value, token: Value, position: Value, sequence: Value) -> Value:
+    """Return whether a position of a sequence is the one after that of a token."""
+    token_position, token_sequence = _row(state, token)
+    return (token_sequence == sequence) & (token_position + 1 == position)
+
+
 @kernel
 def rotate(
     k: Builder, n: U32, heads: U32, capacity: U32, state: Pointer[U32], x: Pointer[I32],
@@ -57,13 +68,13 @@ def rotate(
 
     x: an integer per token, head and channel.
     table: cosines and sines by position and pair; not used without `rotary`.
-    state: the position of the first token.
+    state: the position and the sequence of each token.
     """
     i = k.global_id()
     with k.if_(i < n):
         pair, row = i % head_pairs, i // head_pairs
         head, token = row % heads, row // heads
-        position = state[k.constant(0, u32)] + token
+        position, sequence = _row(state, token)
         a, b = x[i * 2], x[i * 2 + 1]
         if rotary:
             at = (position * head_pairs + pair) * 2
@@ -77,7 +88,8 @@ def rotate(
                 for value in (a * cosine - b * sine, b * cosine + a * sine)
             )  # fmt: skip
         if keys:
-            y[(head * head_pairs + pair) * capacity + position] = packed(a, b)
+            row_of_cache = (sequence * heads + head) * head_pairs + pair
+            y[row_of_cache * capacity + position] = packed(a, b)
         else:
             store_pair(k, y, i, n, (a, b), FACTOR_PLANES)
 
@@ -87,22 +99,26 @@ def store_values(
     k: Builder, n: U32, tokens: U32, heads: U32, capacity: U32, state: Pointer[U32],
     x: Pointer[I32], y: Pointer[U32], *, head_width: int,
 ) -> None:  # fmt: skip
-    """Store the values of tokens in the cache: n words, each of two positions of a channel."""
+    """Store the values of tokens in the cache: n words, each of two positions of a channel.
+
+    The token of the second position stores the word if the tokens of both are neighbours.
+    """
     i = k.global_id()
     with k.if_(i < n):
-        first = state[k.constant(0, u32)]
         width = heads * head_width
-        channel, pair = i % width, first // 2 + i // width
-        position = pair * 2
-        index = (channel // head_width * (capacity // 2) + pair) * head_width
-        index = index + channel % head_width
-        low_token = k.select(position >= first, position - first, k.constant(0, u32))
-        high_token = k.minimum(position + 1 - first, tokens - 1)
-        low = k.select(position >= first, x[low_token * width + channel], y[index].cast(i32))
-        high = x[high_token * width + channel]
-        high = k.select(position + 1 - first < tokens, high, k.constant(0, i32))
-        with k.if_((position < first + tokens) & (pair * 2 < capacity)):
-            y[index] = packed(low, high)
+        channel, token = i % width, i // width
+        position, sequence = state[token * 2], state[token * 2 + 1]
+        head = sequence * heads + channel // head_width
+        index = (head * (capacity // 2) + position // 2) * head_width + channel % head_width
+        previous, following = k.maximum(token, 1) - 1, k.minimum(token + 1, tokens - 1)
+        follows = (token > 0) & _is_next(state, previous, position, sequence)
+        is_followed = (following > token) & _is_next(state, token, *_row(state, following))
+        is_second, value = (position & 1) != 0, x[i]
+        first = k.select(follows, x[previous * width + channel], y[index].cast(i32))
+        with k.if_(is_second | ~is_followed):
+            y[index] = packed(
+                k.select(is_second, first, value), k.select(is_second, value, k.constant(0, i32))
+            )
 
 
 @kernel
@@ -124,11 +140,12 @@ def attend(
     room, output_room = k.shared(i64, lanes), k.shared(i32, head_width)
     head, token = k.workgroup_id() % heads, k.workgroup_id() // heads
     shared_head = head * kv_heads // heads
-    last = k.uniform(state[k.constant(0, u32)]) + token
+    last, sequence = (k.uniform(value) for value in _row(state, token))
+    cache_head = sequence * kv_heads + shared_head
     query = k.pointer_add(queries, k.workgroup_id() * pairs)
     plane_words = tokens * (heads * pairs)
-    head_keys = k.pointer_add(keys, shared_head * pairs * capacity)
-    head_values = k.pointer_add(values, shared_head * (capacity // 2) * head_width)
+    head_keys = k.pointer_add(keys, cache_head * pairs * capacity)
+    head_values = k.pointer_add(values, cache_head * (capacity // 2) * head_width)
     row = k.workgroup_id().cast(u64) * capacity.cast(u64)
     row_scores = k.pointer_add(scores, row)
     row_weights = k.pointer_add(weights, row)

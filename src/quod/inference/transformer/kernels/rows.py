@@ -40,13 +40,13 @@ def embed(
 
     n: the elements of x, which has `width` for each token.
     words, scales, minima: the matrix, as for `product`.
-    state: the position of the first token.
+    state: the position and the sequence of each token.
     positions: whether to add the rows of the tokens' positions, instead of storing those of tokens.
     """
     i = k.global_id()
     with k.if_(i < n):
         token, column = i // width, i % width
-        row = state[k.constant(0, u32)] + token if positions else tokens[token]
+        row = state[token * 2] if positions else tokens[token]
         block, row_in_block = row // ROW_BLOCK, row % ROW_BLOCK
         at = block * groups + column // group
         quant = _quant(
