@@ -71,6 +71,26 @@ def test_generation_ends(transformer: Transformer) -> None:
     assert len(list(transformer.generate(long, 50))) <= 2
 
 
+@pytest.mark.parametrize("temperature", [0, 2.5])
+def test_a_batch_generates_what_single_prompts_do(
+    transformer: Transformer, files: dict[str, Path], plans: dict[str, Plan], temperature: float
+) -> None:
+    prompts = [PROMPT, "a", [5, 6, 7], "the the 1 an", "b" * 9, "12", "zz", "an 12 the"]
+    # A token that ends some of the texts early.
+    stop = [list(transformer.generate("a", 6, temperature=temperature))[3].token]
+    options = {"max_tokens": 7, "temperature": temperature, "stop": stop}
+    expected = [list(transformer.generate(prompt, **options)) for prompt in prompts]  # type: ignore[arg-type]
+    batch = Transformer.open(files["llama"], plan=plans["llama"], context=64, sequences=8)
+    generated: list[list[Any]] = [[] for _ in prompts]
+    for index, item in batch.generate_batch(prompts, **options):  # type: ignore[arg-type]
+        generated[index].append(item)
+    assert generated == expected
+    assert len(expected[1]) < 7
+    assert list(batch.generate(PROMPT, **options)) == expected[0]  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="2 prompts exceed the 1 sequences that the model was"):
+        transformer.generate_batch(["a", "b"])
+
+
 def test_log_probabilities_are_those_of_logits(transformer: Transformer) -> None:
     tokens = np.random.default_rng(2).integers(0, VOCABULARY, 150).tolist()
     values = transformer.log_probabilities(tokens)

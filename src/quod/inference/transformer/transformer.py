@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from hashlib import sha256
 from os import fspath
@@ -76,12 +77,13 @@ class Transformer:
     @classmethod
     def open(
         cls, path: Path, *, plan: Plan | Path | None = None, device: DeviceChoice = "cpu",
-        context: int | None = None,
+        context: int | None = None, sequences: int = 1,
     ) -> Transformer:  # fmt: skip
         """Open a GGUF file under a plan and upload its weights.
 
         plan: A plan or its file; default: the file `plan_path(path)`. `make` makes one.
         context: The number of positions that the cache holds; default: the model's context.
+        sequences: The number of texts that `generate_batch` generates at once.
         Raises InputError for a file, a tokenizer or a plan that is malformed or not supported;
         MismatchError for the plan of another model; DeviceError if memory does not suffice.
         """
@@ -104,7 +106,7 @@ class Transformer:
             )
         program = build(model, chosen.scales)
         check_bounds(program)
-        device_model = DeviceModel(device, program, context=limit)
+        device_model = DeviceModel(device, program, context=limit, sequences=sequences)
         return cls(file, model, tokenizer, chosen, program, device_model)
 
     @staticmethod
@@ -204,6 +206,32 @@ class Transformer:
         stop: More tokens that end the text. A token that ends the text is not returned.
         Raises InputError, before the first token, for an empty or too long prompt.
         """
+        generation = self._generation(prompt, max_tokens, temperature, seed, stop)
+        return self._generated(generation)
+
+    def generate_batch(
+        self, prompts: Sequence[str | Sequence[int]], max_tokens: int = 256, *,
+        temperature: float | Fraction = 0, seed: bytes | None = None, stop: Collection[int] = (),
+    ) -> Iterator[tuple[int, Generated]]:  # fmt: skip
+        """Generate tokens after several prompts at once; yield the index of a prompt and a token.
+
+        The tokens of a prompt are those that `generate` gives. Raises InputError as `generate`
+        does, and for more prompts than the model was opened for.
+        """
+        if len(prompts) > self._device_model.sequences:
+            raise InputError(
+                f"{len(prompts)} prompts exceed the {self._device_model.sequences} sequences that "
+                "the model was opened with"
+            )
+        generations = [
+            self._generation(prompt, max_tokens, temperature, seed, stop) for prompt in prompts
+        ]
+        return self._generated_batch(generations)
+
+    def _generation(
+        self, prompt: str | Sequence[int], max_tokens: int, temperature: float | Fraction,
+        seed: bytes | None, stop: Collection[int],
+    ) -> _Generation:  # fmt: skip
         tokens = self.tokens_of(prompt)
         limit = whole_number("max_tokens", max_tokens, 0)
         if not tokens:
@@ -213,31 +241,75 @@ class Transformer:
                 f"the prompt has {len(tokens)} tokens, which leave no room in the context of "
                 f"{self.context}; shorten it or open the model with a larger context"
             )
+        check_tokens(self.program, np.array(tokens, np.int64), 0, self.context)
         scale = temperature_scale(temperature, self.program.logit_bits)
         if seed is None:
             seed = sha256(np.array(tokens, "<u4").tobytes()).digest()
-        ends = self.tokenizer.ends | frozenset(stop)
-        return self._generated(tokens, limit, scale, plain_bytes("seed", seed), ends)
+        return _Generation(
+            tokens, min(limit, self.context - len(tokens)), scale, plain_bytes("seed", seed),
+            self.tokenizer.ends | frozenset(stop), self.tokenizer.decoder(),
+        )  # fmt: skip
 
-    def _generated(
-        self,
-        tokens: list[int],
-        limit: int,
-        scale: Quotient | None,
-        seed: bytes,
-        ends: frozenset[int],
-    ) -> Iterator[Generated]:
-        text = self.tokenizer.decoder()
-        for _ in range(min(limit, self.context - len(tokens))):
-            logits = self.logits(tokens)[-1]
-            token = greedy(logits)
-            if scale is not None:
-                token = sample(logits, scale, seed, len(tokens))
-            if token in ends:
-                break
-            likelihood = self._log_probabilities(logits)[token]
-            tokens = [*tokens, token]
-            yield Generated(token, text(token), float(likelihood))
+    def _generated(self, generation: _Generation) -> Iterator[Generated]:
+        while generation.limit:
+            generated = self._next(generation, self.logits(generation.tokens)[-1])
+            if generated is None:
+                return
+            yield generated
+
+    def _generated_batch(
+        self, generations: Sequence[_Generation]
+    ) -> Iterator[tuple[int, Generated]]:
+        model = self._device_model
+        self._cached = []
+        rows = {}
+        for index, generation in enumerate(generations):
+            model.rewind(0, index)
+            if generation.limit:
+                rows[index] = model.extend(generation.tokens, sequence=index)[-1]
+        while rows:
+            chosen = {}
+            for index, logits in rows.items():
+                generated = self._next(generations[index], logits)
+                if generated is None:
+                    continue
+                yield index, generated
+                if generations[index].limit:
+                    chosen[index] = generated.token
+            rows = dict(zip(chosen, model.extend_batch(chosen), strict=True)) if chosen else {}
+
+    def _next(self, generation: _Generation, logits: Integers) -> Generated | None:
+        """Choose the token after those of a generation; None if it ends the text."""
+        token = greedy(logits)
+        if generation.scale is not None:
+            token = sample(logits, generation.scale, generation.seed, len(generation.tokens))
+        if token in generation.ends:
+            return None
+        generation.tokens.append(token)
+        generation.limit -= 1
+        return Generated(
+            token, generation.decode(token), float(self._log_probabilities(logits)[token])
+        )
+
+
+@dataclass
+class _Generation:
+    """The state of a text that is generated.
+
+    tokens: The tokens so far, with the prompt.
+    limit: The number of tokens that may follow.
+    scale, seed: See `quod.inference.transformer.reference.sample`; without a scale the likeliest
+        token is chosen.
+    ends: The tokens that end the text.
+    decode: Return the text of the next token.
+    """
+
+    tokens: list[int]
+    limit: int
+    scale: Quotient | None
+    seed: bytes
+    ends: frozenset[int]
+    decode: Callable[[int], str]
 
 
 def temperature_scale(temperature: float | Fraction, logit_bits: int) -> Quotient | None:

@@ -83,6 +83,11 @@ class DeviceModel:
         self._positions = [0] * count
         self._recordings: dict[tuple[int, int], Recording] = {}
 
+    @property
+    def sequences(self) -> int:
+        """The number of sequences that the cache holds."""
+        return self._sizes.sequences
+
     def positions(self, sequence: int = 0) -> int:
         """Return the number of positions of a sequence in the cache."""
         return self._positions[sequence]
