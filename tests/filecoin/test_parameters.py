@@ -92,7 +92,7 @@ def test_circuits_that_need_cuda_are_refused_elsewhere() -> None:
         (ProofKind.UPDATE, 512 << 20, "16MiB"),
     ):  # fmt: skip
         parameters = ParameterSet(kind, sector_shape(size))
-        message = f"of {parameters.sector.name} need a CUDA device; .* those up to {largest}"
+        message = f"of {parameters.sector.name} need a CUDA device; .* sectors of up to {largest}"
         with pytest.raises(InputError, match=message):
             make_parameters(parameters, ".", 1)
         with pytest.raises(InputError, match=message):
