@@ -32,7 +32,7 @@ WORDS = ("prove", "verify", "committer", "read", "Prover", "Verifier")
 OF_NONE = {
     # What reads files verifies nothing.
     "gkr.read_proof", "gkr.read_inputs", "gkr.read_public_inputs", "gkr.read_verifying_key",
-    "inference.read_proof", "inference.read_verifying_key",
+    "inference.read_proof", "inference.read_verifying_key", "inference.read_plan",
     # The bound was looked at when the prover or verifier was made.
     "gkr.Prover.prove", "gkr.Prover.prove_many", "gkr.Verifier.verify", "gkr.Verifier.verify_many",
     "inference.Prover.prove",

@@ -252,7 +252,9 @@ def run_command() -> int:
     source = (
         "import os\n"
         "from quod.device.cpu import recompile\n"
+        "from quod.device.cpu.processor import HostProcessor\n"
         "from tests.device.test_recompile import compile_all\n"
+        "HostProcessor.has_quick_code = True\n"
         "with recompile.quick_code_first():\n"
         "    compile_all()\n"
         "print(recompile._processes[0].pid, flush=True)\n"

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from quod.cli import jobs
+from quod.cli.service import jobs
 from quod.errors import InputError, MismatchError
 from quod.field import NAMED
 from quod.filecoin.describe import describe_file
@@ -238,7 +238,7 @@ def test_view_reads_the_requested_slices(tmp_path: Path) -> None:
 OTHERS = {
     "quod/formats/source.py", "quod/web/runtime_text.py",
     "quod/kernel/builder/captured_variables.py",
-    "quod/bench/peers/programs.py", "quod/bench/peers/zorch_driver.py",
+    "quod/bench/peers/programs.py", "quod/bench/peers/v8.py", "quod/bench/peers/zorch_driver.py",
     "quod/bench/measure/results.py", "quod/bench/proofs/solidity.py",
     "quod/service/worker/process/supervisor.py", "quod/service/protocol/generate.py",
     "quod/service/queue/stores/boots.py", "quod/service/queue/stores/sqlite.py",

@@ -9,11 +9,8 @@ from quod.cli import (
     gkr,
     infer,
     inspect,
-    jobs,
-    keys,
     r1cs,
     resident,
-    serve,
     wtns,
     zcash,
 )
@@ -25,6 +22,7 @@ from quod.cli.groth16 import commands as groth16
 from quod.cli.groth16 import fullprove
 from quod.cli.kernel import commands as kernel
 from quod.cli.parameters import Group
+from quod.cli.service import jobs, keys, serve
 
 # Ordered by frequency of use, as in the root's help.
 COMMANDS = Group(

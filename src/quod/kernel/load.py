@@ -64,6 +64,9 @@ def execute_file(path: Path, name: str) -> ModuleType:
     # The file may import its neighbours, as when Python runs it as a script.
     folder = str(path.resolve().parent)
     sys.path.insert(0, folder)
+    writes_no_bytecode = sys.dont_write_bytecode
+    # The folder is the user's.
+    sys.dont_write_bytecode = True
     try:
         spec.loader.exec_module(module)
     except BaseException:
@@ -71,4 +74,5 @@ def execute_file(path: Path, name: str) -> ModuleType:
         raise
     finally:
         sys.path.remove(folder)
+        sys.dont_write_bytecode = writes_no_bytecode
     return module

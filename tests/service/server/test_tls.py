@@ -12,7 +12,7 @@ import grpc
 import httpx
 import pytest
 
-from quod.cli.jobs import connect
+from quod.cli.service.jobs import connect
 from quod.errors import InputError
 from quod.service.client import Client, JobState, ProofRequest
 from quod.service.errors import UnauthenticatedError, UnavailableError

@@ -118,11 +118,11 @@ def product(
             at_result = token * rows + row
             if result is Result.SUM:
                 y.cast(i64)[at_result] = total
-                continue
-            value = rounded(k, total, shift)
-            if result is Result.ADD:
-                value = value + y[at_result].cast(i64)
-            y[at_result] = clamped(k, value, limit).cast(i32)
+            else:
+                value = rounded(k, total, shift)
+                if result is Result.ADD:
+                    value = value + y[at_result].cast(i64)
+                y[at_result] = clamped(k, value, limit).cast(i32)
 
 
 @kernel

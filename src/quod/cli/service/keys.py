@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from quod.cli.display.terminal import note, show, show_json, show_table, warn
-from quod.cli.jobs import DEFAULT_SERVER, Certificate, Server, Timeout, TokenFile, connect
 from quod.cli.parameters import Argument, AsJson, InsecureTestKey, Option, Quiet
+from quod.cli.service.jobs import DEFAULT_SERVER, Certificate, Server, Timeout, TokenFile, connect
 
 if TYPE_CHECKING:
     from quod.service.keys import KeyRecord

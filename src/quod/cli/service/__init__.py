@@ -1,0 +1,1 @@
+"""Commands of the service: the server, its keys, and its clients."""
