@@ -16,7 +16,10 @@ from quod.field.strategy import prime_field
 from quod.kernel import U32, U64, Builder, Pointer, kernel
 from quod.kernel.ir import types
 from quod.kernel.machine import Capability
-from quod.ntt.gpu.factors import Transform, build_table, powers
+from quod.ntt.gpu.factors import Transform, build_progressions, build_table, powers
+
+# Shorter tables are a download of 0.1 MB, less than the kernel that computes them would cost.
+_LEAST_COMPUTED_LEVEL = 12
 
 
 @kernel
@@ -33,7 +36,7 @@ def transform_level(
     """Compute one level of transforms in place, one pair of elements per instance.
 
     data: elements in Montgomery form; those of a pair are 2**log_half apart.
-    twiddles: see `twiddles_of`.
+    twiddles: those of the level, one for each position of a pair in its half.
     pairs: the number of pairs of all transforms.
     ascending: 1 for a level of decimation in time, (x + w*y, x - w*y), or 0 for one of decimation
         in frequency, (x + y, w*(x - y)).
@@ -47,7 +50,7 @@ def transform_level(
         x, y = f.load(data, first), f.load(data, first + half)
         in_time = ascending != 0
         # One product serves both kinds of level.
-        product = f.select(in_time, y, x - y) * f.load(twiddles, half + position)
+        product = f.select(in_time, y, x - y) * f.load(twiddles, position)
         f.store(data, first, x + f.select(in_time, product, y))
         f.store(data, first + half, f.select(in_time, x - product, product))
 
@@ -62,16 +65,17 @@ def supports(transform: Transform) -> bool:
     return transform.natural == transform.scale == 1
 
 
-def twiddles_of(transform: Transform) -> list[int]:
-    """Return the twiddles of all levels: entry 2**l + i belongs to position i of level l.
+def twiddles_of(device: AnyDevice, transform: Transform, level: int) -> Buffer:
+    """Return the twiddles of a level, which include the powers of `Transform.backwards`.
 
-    They include the powers of `Transform.backwards`.
+    The device computes all but short tables, which a page need not download.
     """
-    p, twiddles = transform.modulus.value, [0]
-    for level in range(transform.log_size):
-        factor = pow(transform.backwards, 1 << (transform.log_size - 1 - level), p)
-        twiddles += powers(transform.root_of_order(level + 1), 1 << level, p, factor)
-    return twiddles
+    modulus, count = transform.modulus, 1 << level
+    root = transform.root_of_order(level + 1)
+    factor = pow(transform.backwards, 1 << (transform.log_size - 1 - level), modulus.value)
+    if level < _LEAST_COMPUTED_LEVEL:
+        return build_table(device, modulus, powers(root, count, modulus.value, factor))
+    return build_progressions(device, modulus, [factor], [root], count)
 
 
 def record_levels(
@@ -83,12 +87,12 @@ def record_levels(
     A descending transform reads in natural order, an ascending one writes in it.
     """
     modulus = transform.modulus
-    twiddles = build_table(device, modulus, twiddles_of(transform))
     compiled = device.compile(transform_level, modulus=modulus)
     pairs = batch << (transform.log_size - 1)
     ascending = transform.direction == "ascending"
     levels = range(transform.log_size)
     for level in levels if ascending else reversed(levels):
+        twiddles = twiddles_of(device, transform, level)
         recording.launch(
             compiled, -(-pairs // compiled.lanes), data, twiddles, pairs, level, int(ascending),
             label=label, bytes=2 * data.nbytes + (modulus.bytes << level), modmuls=pairs,
