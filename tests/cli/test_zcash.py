@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import stat
 from pathlib import Path
@@ -18,6 +17,7 @@ from quod.zcash.proofs.infos import OutputInfo
 from quod.zcash.proofs.kinds import KINDS, SAPLING_OUTPUT
 from quod.zcash.proofs.parameters import make_test_parameters
 from quod.zcash.scalars import decode_scalar, encode_scalar
+from tests.cli.json_files import read, write
 from tests.zcash.files.test_infos import json_of, note_json
 
 Captured = pytest.CaptureFixture[str]
@@ -36,15 +36,6 @@ def output_key(tmp_path_factory: pytest.TempPathFactory) -> str:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def write(name: str, document: object) -> str:
-    Path(name).write_text(json.dumps(document))
-    return name
-
-
-def read(name: str) -> Any:
-    return json.loads(Path(name).read_text())
 
 
 def without_secrets() -> dict[str, Any]:

@@ -20,6 +20,7 @@ from quod.zcash.proofs.kinds import (
     ProofKind,
 )
 from quod.zcash.proofs.parameters import make_test_parameters
+from tests.cli.json_files import read, write
 from tests.zcash.files.test_bundles import chain_document, copied, transaction
 
 Captured = pytest.CaptureFixture[str]
@@ -46,15 +47,6 @@ def key_options(folder: Path, kinds: dict[str, ProofKind]) -> list[str]:
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def write(name: str, document: object) -> str:
-    Path(name).write_text(json.dumps(document))
-    return name
-
-
-def read(name: str) -> Any:
-    return json.loads(Path(name).read_text())
 
 
 def test_a_transaction_is_proved_signed_and_verified(
