@@ -21,7 +21,7 @@ from quod.groth16 import ProvingKey
 from quod.groth16.device_key.bases import KeyPoints
 from quod.groth16.device_key.bellman import open_bellman, parameters_content
 from quod.groth16.device_key.key import DeviceKey
-from quod.groth16.device_key.memory import KeyMemory
+from quod.groth16.device_key.memory import WITNESSES_AHEAD, KeyMemory
 from quod.groth16.device_key.parts import PartsCircuit
 from quod.groth16.device_key.streamed import StreamedKey
 from quod.groth16.device_key.sums import ResidentSums
@@ -171,7 +171,10 @@ def test_as_much_of_a_key_stays_as_fits() -> None:
         device = EmulatedDevice(memory_budget=budget)
         return KeyMemory.fitting(device, on_device, 8)
 
-    assert fitting(resident.nbytes).staying is None
+    assert (fitting(resident.nbytes).staying, fitting(resident.nbytes).ahead) == (None, 1)
+    ahead = KeyMemory(EmulatedDevice(), on_device, ahead=WITNESSES_AHEAD)
+    assert fitting(ahead.nbytes).ahead == WITNESSES_AHEAD
+    assert fitting(ahead.nbytes - 1).ahead == 1
     for spare in (0, 1000):
         memory = fitting(smallest.nbytes + spare)
         assert memory.staying == spare

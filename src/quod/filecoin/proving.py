@@ -11,6 +11,8 @@ from contextlib import closing
 from functools import partial
 
 from quod.device.discovery import DeviceChoice
+from quod.device.runtime.background import Background
+from quod.device.runtime.future import Outcome
 from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError, MismatchError, VerificationError
 from quod.filecoin.checks.circuit_inputs import (
@@ -49,6 +51,7 @@ class Prover:
         test_seed: makes the INSECURE key of this seed in memory, instead of reading a file.
 
         `insecure` is true if anyone can forge proofs for the key, as for a test key.
+        `witnesses_ahead` is the number of witnesses that the device has memory for during a proof.
         """
         timeline = or_null(timeline)
         instance("the parameters", parameters, ParameterSet, "give a kind and a sector")
@@ -64,6 +67,9 @@ class Prover:
         else:
             self.key = make_proving_key(parameters, self.circuit, test_seed, target, timeline)
         self.insecure = self.key.insecure
+        key = self.key
+        self.witnesses_ahead = key.memory.ahead if isinstance(key, DeviceKey) else 1
+        self._ahead = Background("quod-witness", self.witnesses_ahead)
 
     def check_parameters(self, statement: Statement) -> None:
         """Raise MismatchError unless the statement has the kind and sector size of the prover."""
@@ -136,9 +142,14 @@ class Prover:
         self, inputs: Iterable[CircuitInputs], unproved: deque[CircuitInputs]
     ) -> Iterator[Witness]:
         """Yield the witnesses of inputs, which are appended to `unproved`."""
+        outcomes: deque[Outcome[Witness]] = deque()
         for partition_inputs in inputs:
             unproved.append(partition_inputs)
-            yield self.witness(partition_inputs)
+            outcomes.append(self.begin_witness(partition_inputs))
+            if len(outcomes) == self.witnesses_ahead:
+                yield outcomes.popleft().result()
+        while outcomes:
+            yield outcomes.popleft().result()
 
     def _finished(self, pending: PendingProof, inputs: CircuitInputs) -> tuple[Proof, list[int]]:
         """Wait for a proof; raise UnsatisfiedError if it does not verify due to its inputs."""
@@ -160,8 +171,13 @@ class Prover:
         (witness,) = self.circuit.witnesses([inputs], check=False, device=self.key.device)
         return witness
 
+    def begin_witness(self, inputs: CircuitInputs) -> Outcome[Witness]:
+        """Begin `witness` in another thread, of which there are `witnesses_ahead`."""
+        return self._ahead.begin(lambda: self.witness(inputs))
+
     def close(self) -> None:
-        """Stop the threads that wait for the next proof."""
+        """Stop the threads that wait for the next proof; wait for witnesses in progress."""
+        self._ahead.close()
         self.key.close()
 
 

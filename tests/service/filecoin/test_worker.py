@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from quod.device.runtime import future
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.filecoin.statement_files import StatementFile
 from quod.service.filecoin import worker as worker_module
@@ -28,6 +29,7 @@ class FakeProvers:
     """Provers whose partitions wait for leave; `proved` lists the partitions in order."""
 
     device = None
+    witnesses_ahead = 1
 
     def __init__(self) -> None:
         self.proved: list[tuple[str, int]] = []
@@ -41,6 +43,9 @@ class FakeProvers:
 
     def witness(self, inputs: Any) -> Any:
         return inputs
+
+    def begin_witness(self, inputs: Any) -> future.Outcome[Any]:
+        return future.Outcome.of(inputs)
 
     def prove_partition(
         self, _statement: Any, partition: int, *_inputs: Any, meanwhile: Any = None

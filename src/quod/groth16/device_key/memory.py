@@ -27,6 +27,12 @@ WITNESS_MSMS = {"B2": "B", "A": "A", "B1": "B", "C": "C"}
 # Proofs in progress: the witness of one is copied while another is proved.
 WITNESSES = 2
 
+WITNESSES_AHEAD = 2
+"""Witnesses that are computed at once during a proof, if the device has memory for them.
+
+Each waits for large kernels of the proof, so that one alone can take longer than the proof.
+"""
+
 # Registers of the programs that compute witnesses (`quod.r1cs.executor`), with their tables.
 _PROGRAM_BYTES = 2 << 30
 
@@ -49,12 +55,14 @@ class KeyMemory:
 
     staying: bytes of chunks of bases that stay on the device; None if all bases stay.
     chunk: bases in a chunk.
+    ahead: the number of witnesses that are computed at once.
     """
 
     device: AnyDevice
     circuit: DeviceCircuit
     staying: int | None = None
     chunk: int = CHUNK
+    ahead: int = 1
 
     @classmethod
     def fitting(cls, device: AnyDevice, circuit: DeviceCircuit, chunk: int = CHUNK) -> Self:
@@ -62,9 +70,10 @@ class KeyMemory:
 
         Raises DeviceError with the parts if not even a key of which only B stays fits.
         """
-        resident = cls(device, circuit)
-        if resident.nbytes <= device.memory_budget:
-            return resident
+        for ahead in (WITNESSES_AHEAD, 1):
+            resident = cls(device, circuit, ahead=ahead)
+            if resident.nbytes <= device.memory_budget:
+                return resident
         streamed = cls(device, circuit, 0, chunk)
         streamed.check()
         return cls(device, circuit, device.memory_budget - streamed.nbytes, chunk)
@@ -157,8 +166,8 @@ class KeyMemory:
             "A·w, B·w, C·w": 3 * domain * element,
             "tables of transforms": tables,
             # Each witness is copied from the buffer in which it was computed.
-            "witnesses": 2 * proofs * circuit.wires * element,
-            "programs of witnesses": min(_PROGRAM_BYTES, circuit.wires * element),
+            "witnesses": (2 * proofs + self.ahead - 1) * circuit.wires * element,
+            "programs of witnesses": self.ahead * min(_PROGRAM_BYTES, circuit.wires * element),
             "splits of scalars": proofs * sum(map(ScalarSplit.nbytes, base_counts.values())),
             "workspace of MSM H": (
                 workspace_bytes(device, self.quotient) if self.staying is None else 0

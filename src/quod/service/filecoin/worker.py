@@ -1,7 +1,7 @@
 """The worker of Filecoin jobs: one device, which proves one partition at a time.
 
 It claims a partition only when it has finished the one before, so that a job of a higher priority
-waits for one partition at most. During a proof it computes the witness of the partition that it
+waits for one partition at most. During a proof it computes the witnesses of the partitions that it
 will probably claim next.
 """
 
@@ -23,7 +23,7 @@ from quod.filecoin.circuits.private_inputs import CircuitInputs
 from quod.filecoin.statements import Statement
 from quod.service.errors import LeaseLostError, NotFoundError
 from quod.service.filecoin.circuit_ids import parameters_of
-from quod.service.filecoin.next_witness import NextWitness
+from quod.service.filecoin.next_witnesses import NextWitnesses
 from quod.service.filecoin.provers import Provers
 from quod.service.filecoin.requests import circuit_inputs, parse_request
 from quod.service.payload import read_body, read_header
@@ -72,7 +72,7 @@ class FilecoinWorker:
         self._provers: Provers | None = None
         self._work: Work | None = None
         self._parsed: OrderedDict[str, _Job] = OrderedDict()
-        self._next_witness = NextWitness()
+        self._next_witnesses = NextWitnesses()
         self._started, self._busy_seconds = time.time(), 0.0
         self._proofs = self._failures = self._restarts = 0
         self._problem = ""
@@ -193,8 +193,8 @@ class FilecoinWorker:
             self._serving, self._provers = False, None
             if heartbeat is not None:
                 heartbeat.close()
-            self._next_witness.close()
-            self._next_witness = NextWitness()
+            self._next_witnesses.close()
+            self._next_witnesses = NextWitnesses()
             provers.close()
 
     def _claim_and_prove(self, provers: Provers) -> None:
@@ -250,14 +250,14 @@ class FilecoinWorker:
         with self._stage(work, Stage.KEY, times, "srs_load_ms"):
             prover = provers.open(parameters, use=True)
         with self._stage(work, Stage.WITNESS, times, "synthesis_ms"):
-            witness = self._next_witness.take(lease)
+            witness = self._next_witnesses.take(lease)
             partition_inputs = inputs[lease.partition]
             if witness is None:
                 witness = prover.witness(partition_inputs)
         with self._stage(work, Stage.PROVE, times, "gpu_compute_ms"):
             proof = prover.prove_partition(
                 statement, lease.partition, partition_inputs, witness,
-                meanwhile=lambda: self._next_witness.compute(lease, prover, inputs),
+                meanwhile=lambda: self._next_witnesses.begin(lease, prover, inputs),
             )  # fmt: skip
         return json.dumps({"proof": proof.hex(), **times}).encode()
 

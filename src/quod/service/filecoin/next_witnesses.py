@@ -1,0 +1,56 @@
+"""The witnesses of the partitions that a worker will probably claim next."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from quod.device.runtime.future import Outcome
+from quod.errors import QuodError
+from quod.filecoin.circuits.private_inputs import CircuitInputs
+from quod.filecoin.proving import Prover
+from quod.formats import Witness
+from quod.service.queue.records import Lease
+
+_Partition = tuple[str, int]
+
+
+class NextWitnesses:
+    """Compute and keep the witnesses of partitions during the proofs of those before."""
+
+    def __init__(self) -> None:
+        self._last: _Partition = "", 0
+        self._begun: dict[_Partition, Outcome[Witness]] = {}
+
+    def take(self, lease: Lease) -> Witness | None:
+        """Wait for the witness of a claimed partition and return it; None if there is none."""
+        outcome = self._begun.pop((lease.job, lease.partition), None)
+        if outcome is None:
+            return None
+        try:
+            return outcome.result()
+        except (QuodError, MemoryError):
+            # It may be due to the proof that ran beside it: the worker tries again.
+            return None
+
+    def begin(self, lease: Lease, prover: Prover, inputs: Sequence[CircuitInputs]) -> None:
+        """Begin the witnesses of the partitions that follow a claimed one; forget all others."""
+        job, partition = self._last
+        # With several workers, each claims partitions at about this distance.
+        step = max(1, lease.partition - partition) if job == lease.job else 1
+        self._last = lease.job, lease.partition
+        before, self._begun = self._begun, {}
+        for number in range(lease.partition + step, len(inputs), step)[: prover.witnesses_ahead]:
+            key = lease.job, number
+            outcome = before.pop(key) if key in before else prover.begin_witness(inputs[number])
+            self._begun[key] = outcome
+        _drop(before)
+
+    def close(self) -> None:
+        """Free the witnesses."""
+        _drop(self._begun)
+        self._begun.clear()
+
+
+def _drop(witnesses: dict[_Partition, Outcome[Witness]]) -> None:
+    for outcome in witnesses.values():
+        outcome.drop()
