@@ -88,6 +88,8 @@ METHODS: dict[str, Callable[[Right], dict[str, Any]]] = {
     "fma": lambda r: {"a": r.f, "b": r.f, "c": r.f},
     "dot4": lambda r: {"a": r.u, "b": r.u, "c": 3},
     "dot2": lambda r: {"a": r.u, "b": r.u, "c": 3},
+    "dot2_low_bytes": lambda r: {"a": r.u, "b": r.u, "c": 3},
+    "dot2_high_bytes": lambda r: {"a": r.u, "b": r.u, "c": 3},
     "exp": lambda r: {"value": r.f},
     "pack_f16": lambda r: {"low": r.f, "high": r.f},
     "unpack_f16": lambda r: {"word": r.u},

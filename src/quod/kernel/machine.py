@@ -37,6 +37,9 @@ class Capability(StrEnum):
     PAIR_PRODUCTS = "pair_products"
     """Vector lanes multiply two pairs of 16-bit integers and add the products (x86)."""
 
+    BYTE_PRODUCTS = "byte_products"
+    """An instruction multiplies two 16-bit integers by two bytes and adds the products (NVIDIA)."""
+
     LOW_PRODUCTS = "low_products"
     """Multiplication yields only the low word; the high word takes four multiplications."""
 

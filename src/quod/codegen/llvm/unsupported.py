@@ -8,6 +8,7 @@ from quod.codegen.rules import NO_FLOATS8, PLAIN_COPIES, PLAIN_STORES
 from quod.kernel.machine import Capability
 
 UNSUPPORTED: Mapping[Capability, str] = {
+    Capability.BYTE_PRODUCTS: "processors have none of this kind; write k.dot2(a, b, c)",
     Capability.EXP2: "processors have no such instruction; write k.exp2(a)",
     Capability.BF16: "few processors have such an instruction; write k.pack_bf16(a, b)",
     Capability.FLOATS8: NO_FLOATS8,

@@ -14,7 +14,7 @@ SUBGROUP_SIZE = 32
 
 _COMMON_FEATURES = frozenset((
     Capability.U64, Capability.CARRY, Capability.MAD_CARRY_32, Capability.SUBGROUPS,
-    Capability.EXP2, Capability.NAMED_BARRIERS,
+    Capability.EXP2, Capability.NAMED_BARRIERS, Capability.BYTE_PRODUCTS,
 ))  # fmt: skip
 
 _SINCE_80 = frozenset((

@@ -350,11 +350,6 @@ def _unpack_e4m3(body: BodyEmitter, op: Op) -> None:
     body.define(op.results[0], "cvt.rn.f16x2.e4m3x2", pair)
 
 
-def _dot4(body: BodyEmitter, op: Op) -> None:
-    operands = ", ".join([body.register(operand) for operand in op.operands])
-    body.define(op.results[0], "dp4a.s32.s32", operands)
-
-
 def _dot2(body: BodyEmitter, op: Op) -> None:
     """Emit two multiply-adds; instructions multiply 16-bit pairs by bytes only."""
     a, b, c = (body.register(operand) for operand in op.operands)
@@ -364,6 +359,14 @@ def _dot2(body: BodyEmitter, op: Op) -> None:
     )
     total = body.fresh("r", "mad.lo.s32", f"{low[0]}, {low[1]}, {c}")
     body.define(op.results[0], "mad.lo.s32", f"{high[0]}, {high[1]}, {total}")
+
+
+def _dot_of_bytes(opcode: str) -> Rule:
+    def rule(body: BodyEmitter, op: Op) -> None:
+        operands = ", ".join([body.register(operand) for operand in op.operands])
+        body.define(op.results[0], opcode, operands)
+
+    return rule
 
 
 RULES: dict[str, Rule] = {
@@ -392,8 +395,10 @@ RULES: dict[str, Rule] = {
     "shr": _shift(to_left=False),
     "mul_hi": _simple("mul.hi"),
     "mul_wide": _mul_wide,
-    "dot4": _dot4,
+    "dot4": _dot_of_bytes("dp4a.s32.s32"),
     "dot2": _dot2,
+    "dot2_low_bytes": _dot_of_bytes("dp2a.lo.s32.u32"),
+    "dot2_high_bytes": _dot_of_bytes("dp2a.hi.s32.s32"),
     "madd52_lo": _madd52(high=False),
     "madd52_hi": _madd52(high=True),
     "eq": _compare("eq"),

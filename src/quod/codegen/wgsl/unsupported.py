@@ -8,6 +8,7 @@ from quod.codegen.rules import NO_FLOATS8, PLAIN_COPIES, PLAIN_STORES
 from quod.kernel.machine import Capability
 
 UNSUPPORTED: Mapping[Capability, str] = {
+    Capability.BYTE_PRODUCTS: "it has no such function; write k.dot2(a, b, c)",
     Capability.F16: "it leaves rounding open; write k.pack_f16(a, b) or k.unpack_f16(word)",
     Capability.BF16: "it has no such type; write k.pack_bf16(a, b)",
     Capability.FLOATS8: NO_FLOATS8,

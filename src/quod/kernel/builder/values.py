@@ -89,6 +89,18 @@ class ValueBuilder(TileBuilder):
         """
         return self.emit("dot2", (a, b, c))
 
+    def dot2_low_bytes(self, a: Value, b: Value, c: Value) -> Value:
+        """Compute c + the dot product of the two signed 16-bit halves of `a` and bytes 0 and 1.
+
+        The bytes are those of `b`, unsigned. a, b: u32. c: i32. Only with
+        `Capability.BYTE_PRODUCTS`.
+        """
+        return self.emit("dot2_low_bytes", (a, b, c))
+
+    def dot2_high_bytes(self, a: Value, b: Value, c: Value) -> Value:
+        """Compute as `dot2_low_bytes` does, with bytes 2 and 3 of `b`, which are signed."""
+        return self.emit("dot2_high_bytes", (a, b, c))
+
     def rcp(self, value: Value) -> Value:
         """Compute 1 / value of an f32."""
         return self.emit("rcp", (value,))

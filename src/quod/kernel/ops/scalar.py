@@ -141,6 +141,15 @@ for _name, _parts, _dot in (
 ):
     _doc = f"c + the dot product of the {_parts} of a and of b; the sum wraps."
     _row(_name, "u32 u32 i32 -> i32", _doc, _dot)
+for _name, _bytes, _dot in (
+    ("dot2_low_bytes", "unsigned bytes 0 and 1", semantics.dot_of_halves_and_low_bytes),
+    ("dot2_high_bytes", "signed bytes 2 and 3", semantics.dot_of_halves_and_high_bytes),
+):
+    _row(
+        _name, "u32 u32 i32 -> i32",
+        f"c + the dot product of the two signed 16-bit halves of a and the {_bytes} of b; the sum "
+        "wraps.", _dot, capability=Capability.BYTE_PRODUCTS,
+    )  # fmt: skip
 
 _row = partial(_define, "Comparison and choice", lane_rule="comparison")
 _row("eq", "T T -> bool", "a equals b.", np.equal, T=_S, commutative=True)

@@ -225,6 +225,18 @@ def dot_of_halves(a: Array, b: Array, c: Array) -> Array:
     return total
 
 
+def dot_of_halves_and_low_bytes(a: Array, b: Array, c: Array) -> Array:
+    low, high = (b & np.uint32(0xFF)), (b >> np.uint32(8)) & np.uint32(0xFF)
+    return dot_of_halves(a, low | high << np.uint32(16), c)
+
+
+def dot_of_halves_and_high_bytes(a: Array, b: Array, c: Array) -> Array:
+    low, high = (
+        ((b << np.uint32(shift)).view(np.int32) >> np.int32(24)).view(np.uint32) for shift in (8, 0)
+    )
+    return dot_of_halves(a, (low & np.uint32(0xFFFF)) | high << np.uint32(16), c)
+
+
 def inverse_square_root(a: Array) -> Array:
     result: Array = a.dtype.type(1) / np.sqrt(a)
     return result

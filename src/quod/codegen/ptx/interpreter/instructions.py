@@ -23,6 +23,8 @@ from quod.kernel.ir import types
 from quod.kernel.ops import float8
 from quod.kernel.ops.semantics import (
     dot_of_bytes,
+    dot_of_halves_and_high_bytes,
+    dot_of_halves_and_low_bytes,
     inverse_square_root,
     normal_power_of_two,
     pack_bf16,
@@ -213,15 +215,23 @@ def _funnel_shift(instruction: Instruction, operands: Operands) -> Code:
     return assignment(operands.target(instruction.operands[0], type_), evaluate, sources)
 
 
-def _dot4(instruction: Instruction, operands: Operands) -> Code:
-    if instruction.opcode[1:] != ("s32", "s32"):
-        raise instruction.error("is known here of signed bytes alone")
+_DOT_PRODUCTS = {
+    ("dp4a", "s32", "s32"): dot_of_bytes,
+    ("dp2a", "lo", "s32", "u32"): dot_of_halves_and_low_bytes,
+    ("dp2a", "hi", "s32", "s32"): dot_of_halves_and_high_bytes,
+}
+
+
+def _dot_product(instruction: Instruction, operands: Operands) -> Code:
+    dot = _DOT_PRODUCTS.get(instruction.opcode)
+    if dot is None:
+        raise instruction.error("is known here with the types that Quod writes alone")
     operands.count(4)
     target, *texts = instruction.operands
     sources = [operands.source(text, "s32") for text in texts]
     return assignment(
         operands.target(target, "s32"),
-        lambda a, b, c: dot_of_bytes(a, b, c.view(np.int32)).view(np.uint32),
+        lambda a, b, c: dot(a, b, c.view(np.int32)).view(np.uint32),
         sources,
     )
 
@@ -453,7 +463,8 @@ COMPUTING: dict[str, Decoder] = {
     "shr": _shift,
     "shf": _funnel_shift,
     "lop3": _logic3,
-    "dp4a": _dot4,
+    "dp4a": _dot_product,
+    "dp2a": _dot_product,
     "cvt": _convert,
     "mov": _move,
     "selp": _select,
