@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from quod.inference.network import dense_sums
 from quod.inference.transformer.kernels.arithmetic import Planes
-from quod.inference.transformer.kernels.attention import attend, rotate, store_values
+from quod.inference.transformer.kernels.attention import attend, rotate_and_store
 from quod.inference.transformer.kernels.product import Result, group_sums, product
 from quod.inference.transformer.kernels.rows import activate, embed, normalise
 from quod.kernel.registry import register
@@ -16,9 +16,14 @@ register("inference.embed", embed, bits=8, group=32, positions=False)
 register("inference.normalise.rms", normalise, centred=False, planes=_ONE)
 register("inference.normalise.layer", normalise, centred=True, planes=_TWO)
 register("inference.group_sums", group_sums, group=32)
-register("inference.rotate", rotate, head_pairs=32, rotary=True, keys=True)
-register("inference.store_values", store_values, head_width=64)
-register("inference.attend", attend, heads=9, kv_heads=3, head_width=64, planes=_ONE)
+register(
+    "inference.rotate_and_store", rotate_and_store, heads=9, kv_heads=3, head_pairs=32, rotary=True
+)
+for _name, _tile in (("", 1), ("_tile", 4)):
+    register(
+        f"inference.attend{_name}", attend, heads=9, kv_heads=3, head_width=64, planes=_ONE,
+        tile=_tile,
+    )  # fmt: skip
 register("inference.activate", activate, gated=True, planes=_WIDE)
 for _name, _bits, _planes, _tile, _result in (
     ("4_bits", 4, _ONE, 1, Result.ROUND),
@@ -29,5 +34,5 @@ for _name, _bits, _planes, _tile, _result in (
 ):
     register(
         f"inference.product.{_name}", product, bits=_bits, group=32, planes=_planes, tile=_tile,
-        parts=8, result=_result, has_bias=False,
+        parts=8, result=_result, has_bias=False, has_sums=_tile > 1,
     )  # fmt: skip

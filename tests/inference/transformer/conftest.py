@@ -24,6 +24,10 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
     "uniform": lambda path: write_llama(
         path, width=32, hidden=64, heads=2, kv_heads=1, kinds=("Q4_1",)
     ),
+    # Rows of products that fill no whole block, and a long context.
+    "narrow": lambda path: write_llama(
+        path, width=96, heads=12, kv_heads=3, kinds=("Q8_0", "Q4_0", "Q8_0", "Q8_0"), context=4096
+    ),
 }
 
 

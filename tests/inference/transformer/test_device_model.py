@@ -9,6 +9,7 @@ from quod.device import open_device
 from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
+from quod.inference.transformer.device.memory import Sizes, memory_bytes
 from quod.inference.transformer.device.model import DeviceModel
 from quod.inference.transformer.program import Program
 from quod.inference.transformer.reference import Reference, Trace
@@ -21,7 +22,7 @@ from tests.support.webgpu_quick import is_software
 TOKENS = np.random.default_rng(6).integers(0, VOCABULARY, 21)
 
 
-@pytest.mark.parametrize("name", ["llama", "untied", "gpt2"])
+@pytest.mark.parametrize("name", ["llama", "untied", "gpt2", "narrow"])
 def test_devices_equal_the_reference(
     device: AnyDevice, programs: dict[str, Program], name: str
 ) -> None:
@@ -104,6 +105,18 @@ def test_a_long_context(programs: dict[str, Program]) -> None:
         model.extend([0])
 
 
+@pytest.mark.parametrize("name", present("cpu", "cuda"))
+def test_a_text_of_several_chunks(programs: dict[str, Program], name: str) -> None:
+    """Positions of several blocks for each instance of the attention, also for a single token."""
+    program = programs["narrow"]
+    tokens = np.random.default_rng(8).integers(0, VOCABULARY, 1301)
+    expected = Reference(program).logits(tokens)[-2:]
+    with open_for_test(name) as device:
+        model = DeviceModel(device, program)
+        assert np.array_equal(model.extend(tokens[:-1])[0], expected[0])
+        assert np.array_equal(model.extend(tokens[-1:])[0], expected[1])
+
+
 def test_memory_is_planned_before_work(programs: dict[str, Program]) -> None:
     from quod.device.cpu.device import CpuDevice
 
@@ -112,6 +125,22 @@ def test_memory_is_planned_before_work(programs: dict[str, Program]) -> None:
         pytest.raises(DeviceError, match=r"the model .*llama.gguf needs .* of memory"),
     ):
         DeviceModel(device, programs["llama"])
+
+
+def test_chunks_are_smaller_where_memory_is_short(programs: dict[str, Program]) -> None:
+    program, expected = programs["uniform"], Reference(programs["uniform"]).logits(TOKENS[:3])
+    for chunk in (64, 128):
+        budget = memory_bytes(program, Sizes(256, 1, chunk))
+        with EmulatedDevice(memory_budget=budget) as device:
+            model = DeviceModel(device, program)
+            assert model.chunk == chunk
+            assert np.array_equal(model.extend(TOKENS[:3], rows=3), expected)
+    too_little = memory_bytes(program, Sizes(256, 1, 64)) - 1
+    with (
+        EmulatedDevice(memory_budget=too_little) as device,
+        pytest.raises(DeviceError, match="of memory"),
+    ):
+        DeviceModel(device, program)
 
 
 def test_logits_that_were_not_written_are_found(

@@ -135,21 +135,18 @@ _row(
     "c + (bits 52 to 103 of the product of the low 52 bits of a and b); operands c, a, b.",
     semantics.multiply_add_52_high, cost="high product", factors=(1, 2),
 )  # fmt: skip
-for _name, _parts, _dot in (
-    ("dot4", "four signed bytes", semantics.dot_of_bytes),
-    ("dot2", "two signed 16-bit halves", semantics.dot_of_halves),
+_halves, _bytes = "two signed 16-bit halves", Capability.BYTE_PRODUCTS
+_low, _high = (f"{_halves} of a and the {text}" for text in (
+    "unsigned bytes 0 and 1", "signed bytes 2 and 3"
+))  # fmt: skip
+for _name, _factors, _dot, _needed in (
+    ("dot4", "four signed bytes of a and of b", semantics.dot_of_bytes, None),
+    ("dot2", f"{_halves} of a and of b", semantics.dot_of_halves, None),
+    ("dot2_low_bytes", f"{_low} of b", semantics.dot_of_halves_and_low_bytes, _bytes),
+    ("dot2_high_bytes", f"{_high} of b", semantics.dot_of_halves_and_high_bytes, _bytes),
 ):
-    _doc = f"c + the dot product of the {_parts} of a and of b; the sum wraps."
-    _row(_name, "u32 u32 i32 -> i32", _doc, _dot)
-for _name, _bytes, _dot in (
-    ("dot2_low_bytes", "unsigned bytes 0 and 1", semantics.dot_of_halves_and_low_bytes),
-    ("dot2_high_bytes", "signed bytes 2 and 3", semantics.dot_of_halves_and_high_bytes),
-):
-    _row(
-        _name, "u32 u32 i32 -> i32",
-        f"c + the dot product of the two signed 16-bit halves of a and the {_bytes} of b; the sum "
-        "wraps.", _dot, capability=Capability.BYTE_PRODUCTS,
-    )  # fmt: skip
+    _doc = f"c + the dot product of the {_factors}; the sum wraps."
+    _row(_name, "u32 u32 i32 -> i32", _doc, _dot, capability=_needed)
 
 _row = partial(_define, "Comparison and choice", lane_rule="comparison")
 _row("eq", "T T -> bool", "a equals b.", np.equal, T=_S, commutative=True)
@@ -162,12 +159,7 @@ _row(
 )  # fmt: skip
 
 _row = partial(_define, "Counting bits", T=_U)
-_row(
-    "clz",
-    "T -> T",
-    "Count of leading zero bits.",
-    semantics.count_leading_zeros,
-)
+_row("clz", "T -> T", "Count of leading zero bits.", semantics.count_leading_zeros)
 _row("ctz", "T -> T", "Count of trailing zero bits.", semantics.count_trailing_zeros)
 _row("popcount", "T -> T", "Count of one bits.", lambda a: np.bitwise_count(a).astype(a.dtype))
 

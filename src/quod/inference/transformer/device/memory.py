@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
+from itertools import groupby
 
 import numpy as np
 
@@ -12,10 +14,12 @@ from quod.frozen import frozen
 from quod.inference.transformer.device.packed_matrix import (
     PackedMatrix,
     packed_bytes,
-    upload_matrix,
+    padded,
+    upload_matrices,
 )
 from quod.inference.transformer.integer_weights import IntegerMatrix
 from quod.inference.transformer.kernels.arithmetic import Planes
+from quod.inference.transformer.kernels.product import ROW_BLOCK
 from quod.inference.transformer.program import LayerSteps, NormStep, Product, Program
 from quod.inference.transformer.tables import Rotations, exponentials
 
@@ -24,7 +28,7 @@ ONE_PLANE, TWO_PLANES = Planes(1, 16), Planes(2, 8)
 WIDE_PLANES, WIDE_BYTE_PLANES = Planes(2, 12), Planes(3, 8)
 """The planes of 24-bit inputs of such products."""
 _MOST_PLANES = WIDE_BYTE_PLANES.count
-_CAPACITY_STEP = 128
+_CAPACITY_STEP = 1024
 """The positions of a cache are a multiple of this, so that workgroups may read whole vectors."""
 
 
@@ -44,11 +48,37 @@ class Sizes:
 
 @frozen(eq=False)
 class DeviceProduct:
-    """A product on a device; `bias` is None if there is none."""
+    """A product on a device, with several matrices if their layouts are the same.
 
-    steps: Product
+    first: The first of its results of a token among those of a `Stack`.
+    limit: The results saturate at -limit and limit.
+    shifts: The shift of each block of rows, u32.
+    bias: None if there is none.
+    """
+
     matrix: PackedMatrix
+    first: int
+    limit: int
+    shifts: Buffer
     bias: Buffer | None
+
+
+@frozen(eq=False)
+class Stack:
+    """Products of the same inputs.
+
+    width: The number of results of a token, with padding between matrices.
+    firsts: The first result of a token of each matrix.
+    """
+
+    products: tuple[DeviceProduct, ...]
+    width: int
+    firsts: tuple[int, ...]
+
+    @property
+    def matrices(self) -> list[PackedMatrix]:
+        """The matrices of the products."""
+        return [product.matrix for product in self.products]
 
 
 @frozen(eq=False)
@@ -62,12 +92,19 @@ class DeviceNorm:
 
 @frozen(eq=False)
 class DeviceLayer:
-    """A layer on a device, with its part of the cache."""
+    """A layer on a device, with its part of the cache.
+
+    projections: The products for query, key and value.
+    feeds: The products for the gate, if there is one, and `up`.
+    """
 
     steps: LayerSteps
     attention_norm: DeviceNorm
+    projections: Stack
+    output: Stack
     feed_forward_norm: DeviceNorm
-    products: dict[str, DeviceProduct]
+    feeds: Stack
+    down: Stack
     table: Buffer
     keys: Buffer
     values: Buffer
@@ -84,7 +121,7 @@ class Weights:
     positions: PackedMatrix | None
     layers: list[DeviceLayer]
     norm: DeviceNorm
-    head: DeviceProduct
+    head: Stack
     rotations: Buffer
     exponentials: Buffer
 
@@ -96,7 +133,7 @@ class Values:
     state: The position and the sequence of each token.
     tokens: The tokens.
     x: The residual stream.
-    products: Three buffers for rounded sums.
+    products: The rounded sums of a stack.
     queries: The packed queries.
     words: The packed inputs of products.
     sums: The sums of groups of inputs, by the size of a group.
@@ -108,7 +145,7 @@ class Values:
     state: Buffer
     tokens: Buffer
     x: Buffer
-    products: tuple[Buffer, Buffer, Buffer]
+    products: Buffer
     queries: Buffer
     words: Buffer
     sums: dict[int, Buffer]
@@ -141,12 +178,8 @@ def upload_weights(device: AnyDevice, program: Program, sizes: Sizes) -> Weights
 
     def matrix(source: IntegerMatrix) -> PackedMatrix:
         if id(source) not in matrices:
-            matrices[id(source)] = upload_matrix(device, source)
+            matrices[id(source)] = upload_matrices(device, [source])
         return matrices[id(source)]
-
-    def product(steps: Product) -> DeviceProduct:
-        bias = None if steps.bias is None else upload(steps.bias)
-        return DeviceProduct(steps, matrix(steps.matrix), bias)
 
     def norm(steps: NormStep) -> DeviceNorm:
         return DeviceNorm(steps, upload(steps.gains), upload(steps.bias))
@@ -157,9 +190,11 @@ def upload_weights(device: AnyDevice, program: Program, sizes: Sizes) -> Weights
         cache_bytes = 2 * shape.kv_width * sizes.capacity * sizes.sequences
         keys, values = device.allocate(cache_bytes), device.allocate(cache_bytes)
         return DeviceLayer(
-            steps, norm(steps.attention_norm), norm(steps.feed_forward_norm),
-            {name: product(linear) for name, linear in steps.products()},
-            tables[id(steps.table)], keys, values,
+            steps, norm(steps.attention_norm),
+            _stack(device, [steps.query, steps.key, steps.value]), _stack(device, [steps.output]),
+            norm(steps.feed_forward_norm),
+            _stack(device, [steps.up] if steps.gate is None else [steps.gate, steps.up]),
+            _stack(device, [steps.down]), tables[id(steps.table)], keys, values,
         )  # fmt: skip
 
     rotations = np.zeros((1, 1, 2), np.int32)
@@ -168,9 +203,49 @@ def upload_weights(device: AnyDevice, program: Program, sizes: Sizes) -> Weights
         rotations = table.table(sizes.context)
     return Weights(
         matrix(model.embedding), None if model.positions is None else matrix(model.positions),
-        [layer(steps) for steps in program.layers], norm(program.norm), product(program.head),
+        [layer(steps) for steps in program.layers], norm(program.norm),
+        _stack(device, [program.head], matrix(program.head.matrix)),
         upload(rotations), upload(exponentials()),
     )  # fmt: skip
+
+
+def _stack(
+    device: AnyDevice, products: Sequence[Product], packed: PackedMatrix | None = None
+) -> Stack:  # fmt: skip
+    """Upload products of the same inputs; neighbours of the same layout become one.
+
+    packed: The matrix of the only product, if it was uploaded before.
+    """
+    stacked, firsts, width = list[DeviceProduct](), list[int](), 0
+    for (_, _, limit), group in groupby(products, _layout):
+        members = list(group)
+        starts = np.cumsum([0, *[padded(member.matrix.rows) for member in members]]).tolist()
+        shifts = np.zeros(starts[-1] // ROW_BLOCK, np.uint32)
+        bias = np.zeros(starts[-1], np.int64)
+        for member, start in zip(members, starts, strict=False):
+            shifts[start // ROW_BLOCK :] = member.shift or 0
+            if member.bias is not None:
+                bias[start : start + len(member.bias)] = member.bias
+        has_bias = any(member.bias is not None for member in members)
+        matrix = packed or upload_matrices(device, [member.matrix for member in members])
+        stacked.append(
+            DeviceProduct(
+                matrix,
+                width,
+                limit,
+                device.upload(shifts),
+                device.upload(bias) if has_bias else None,
+            )
+        )
+        firsts += [width + start for start in starts[:-1]]
+        last = width + starts[-2] + members[-1].matrix.rows
+        width += starts[-1]
+    return Stack(tuple(stacked), last, tuple(firsts))
+
+
+def _layout(product: Product) -> tuple[int, int, int]:
+    """Return what products must share to be computed as one."""
+    return product.matrix.bits, product.matrix.group, product.limit
 
 
 def allocate_values(device: AnyDevice, program: Program, sizes: Sizes) -> Values:
@@ -179,13 +254,14 @@ def allocate_values(device: AnyDevice, program: Program, sizes: Sizes) -> Values
     shape = program.model.architecture
     wide = max(shape.hidden, shape.query_width)
     widest = max(wide, shape.width)
+    stacked = max(
+        padded(shape.query_width) + 2 * padded(shape.kv_width), 2 * padded(shape.hidden)
+    )  # fmt: skip
     return Values(
         state=allocate(8 * chunk),
         tokens=allocate(4 * chunk),
         x=allocate(4 * chunk * shape.width),
-        products=(
-            allocate(4 * chunk * wide), allocate(4 * chunk * wide), allocate(4 * chunk * wide),
-        ),
+        products=allocate(4 * chunk * stacked),
         queries=allocate(4 * chunk * shape.query_width),
         words=allocate(2 * _MOST_PLANES * chunk * widest),
         sums={

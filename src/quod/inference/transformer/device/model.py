@@ -14,7 +14,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.runtime.recording import Recording
 from quod.device.runtime.sentinel import not_written
 from quod.errors import InputError
-from quod.frozen import frozen
+from quod.frozen import frozen, replace
 from quod.inference.transformer.device.memory import (
     Sizes,
     allocate_values,
@@ -22,12 +22,14 @@ from quod.inference.transformer.device.memory import (
     upload_weights,
 )
 from quod.inference.transformer.device.recorder import UNWRITTEN_WORD, Recorder
-from quod.inference.transformer.device.workgroups import workgroups_of
+from quod.inference.transformer.device.workgroups import chunk_of, workgroups_of
 from quod.inference.transformer.program import Program
 from quod.inference.transformer.reference import check_tokens
 from quod.inference.transformer.rounding import Integers
 from quod.validation import whole_number
 
+_LEAST_CHUNK = 64
+"""Smaller chunks save little memory."""
 _UNWRITTEN = UNWRITTEN_WORD * ((1 << 32) + 1) - (1 << 64)
 """A logit of two such words, which no sum reaches; see `quod.device.runtime.sentinel`."""
 
@@ -58,18 +60,22 @@ class DeviceModel:
 
         context: The number of positions that the cache holds; default: the model's context.
         sequences: The number of texts that the cache holds.
-        chunk: The number of tokens that are evaluated at once; default: as suits the device.
-        Raises InputError for a cache beyond 2**32 words a layer, and DeviceError, before anything
-        is uploaded, if memory does not suffice.
+        chunk: The number of tokens that are evaluated at once; default: as suits the device and its
+            memory.
+        `chunk` is this number afterwards. Raises InputError for a cache beyond 2**32 words a layer,
+        and DeviceError, before anything is uploaded, if memory does not suffice.
         """
         self.program = program
         self.device: AnyDevice = resolve_device(device)
         shape = program.model.architecture
         self.context = min(context or shape.context, shape.context)
         count = whole_number("sequences", sequences, 1)
-        self._workgroups = workgroups_of(self.device, shape.head_width)
-        self._chunk = max(count, min(self.context, chunk or self._workgroups.chunk))
-        self._sizes = Sizes(self.context, count, self._chunk)
+        self._sizes = Sizes(
+            self.context, count, max(count, min(self.context, chunk or chunk_of(self.device)))
+        )
+        if chunk is None:
+            self._sizes = self._fitting(self._sizes)
+        self.chunk = self._sizes.chunk
         if count * shape.kv_width * self._sizes.capacity >= 1 << 32:
             raise InputError(
                 f"a cache of {count} sequences of {self.context} positions is too large; open "
@@ -81,7 +87,16 @@ class DeviceModel:
         self._weights = upload_weights(self.device, program, self._sizes)
         self._values = allocate_values(self.device, program, self._sizes)
         self._positions = [0] * count
-        self._recordings: dict[tuple[int, int], Recording] = {}
+        self._recordings: dict[tuple[int, int, bool], Recording] = {}
+
+    def _fitting(self, sizes: Sizes) -> Sizes:
+        """Return sizes with smaller chunks, if the memory does not suffice for large ones."""
+        least = max(sizes.sequences, _LEAST_CHUNK)
+        while sizes.chunk > least and (
+            memory_bytes(self.program, sizes) > self.device.memory_budget
+        ):
+            sizes = replace(sizes, chunk=max(least, sizes.chunk // 2))
+        return sizes
 
     @property
     def sequences(self) -> int:
@@ -106,8 +121,8 @@ class DeviceModel:
         array = np.asarray(tokens, np.int64)
         check_tokens(self.program, array, self._positions[sequence], self.context)
         logits = [np.zeros((0, self.program.model.vocabulary), np.int64)]
-        for start in range(0, len(array), self._chunk):
-            chunk = array[start : start + self._chunk]
+        for start in range(0, len(array), self.chunk):
+            chunk = array[start : start + self.chunk]
             wanted = min(len(chunk), max(0, rows - (len(array) - start - len(chunk))))
             logits.append(self._run(chunk, [sequence] * len(chunk), wanted))
         return np.concatenate(logits)
@@ -134,20 +149,22 @@ class DeviceModel:
 
         Raises InputError for more tokens than a chunk has.
         """
-        count = whole_number("tokens", tokens, 1, self._chunk)
+        count = whole_number("tokens", tokens, 1, self.chunk)
         wanted = whole_number("rows", rows, 0, count)
         return ChunkGraph(
-            self._record(count, wanted), self._values.state.slice(0, 8 * count),
+            self._record(count, wanted, one_text=True), self._values.state.slice(0, 8 * count),
             self._values.tokens.slice(0, 4 * count),
             self._values.logits.slice(0, 8 * wanted * self.program.model.vocabulary),
         )  # fmt: skip
 
     def _run(self, tokens: Integers, sequences: Sequence[int], rows: int) -> Integers:
         """Evaluate tokens of sequences and return the logits of the last rows."""
-        key = len(tokens), rows
+        one_text = len(set(sequences)) == 1
+        key = len(tokens), rows, one_text
         recording = self._recordings.get(key)
         if recording is None:
-            recording = self._recordings[key] = self._record(*key)
+            recording = self._record(len(tokens), rows, one_text=one_text)
+            self._recordings[key] = recording
         positions, state = list(self._positions), np.zeros((len(tokens), 2), np.uint32)
         for row, sequence in enumerate(sequences):
             state[row] = positions[sequence], sequence
@@ -164,9 +181,11 @@ class DeviceModel:
                 raise not_written(self.device, "the logits")
         return logits
 
-    def _record(self, tokens: int, rows: int) -> Recording:
+    def _record(self, tokens: int, rows: int, *, one_text: bool) -> Recording:
+        head_width = self.program.model.architecture.head_width
+        workgroups = workgroups_of(self.device, head_width, tokens, one_text=one_text)
         recorder = Recorder(
             self.device, self.program, self._weights, self._values, self._sizes.capacity,
-            self._workgroups, tokens,
+            workgroups, tokens,
         )  # fmt: skip
         return recorder.record(rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.frozen import frozen
 from quod.inference.transformer.integer_weights import IntegerMatrix
+from quod.inference.transformer.kernels.arithmetic import is_bytewise
 from quod.inference.transformer.kernels.product import ROW_BLOCK
 
 
@@ -18,7 +20,7 @@ from quod.inference.transformer.kernels.product import ROW_BLOCK
 class PackedMatrix:
     """A matrix in device memory; see `quod.inference.transformer.kernels.product.product`.
 
-    rows, columns: The size without padding.
+    rows, columns: The size without the padding after the last row.
     """
 
     rows: int
@@ -34,42 +36,54 @@ class PackedMatrix:
         """The groups of columns."""
         return self.columns // self.group
 
-    @property
-    def blocks(self) -> int:
-        """The blocks of rows."""
-        return -(-self.rows // ROW_BLOCK)
+
+def padded(rows: int) -> int:
+    """Return the number of rows of whole blocks that hold `rows`."""
+    return -(-rows // ROW_BLOCK) * ROW_BLOCK
 
 
 def packed_bytes(matrix: IntegerMatrix) -> int:
     """Return the bytes that a matrix takes in device memory."""
-    rows = -(-matrix.rows // ROW_BLOCK) * ROW_BLOCK
-    return rows * matrix.columns * matrix.bits // 8 + 8 * rows * matrix.columns // matrix.group
+    elements = padded(matrix.rows) * matrix.columns
+    return elements * matrix.bits // 8 + 8 * elements // matrix.group
 
 
-def upload_matrix(device: AnyDevice, matrix: IntegerMatrix) -> PackedMatrix:
-    """Pack a matrix and upload it."""
+def upload_matrices(device: AnyDevice, matrices: Sequence[IntegerMatrix]) -> PackedMatrix:
+    """Pack matrices of the same layout and upload them, each below the one before.
+
+    Each but the last is padded to whole blocks of rows.
+    """
+    first, bytewise = matrices[0], is_bytewise(device.machine(1))
+
+    def upload(parts: Sequence[NDArray[Any]]) -> Buffer:
+        return device.upload(np.concatenate([_in_blocks(part) for part in parts]))
+
     return PackedMatrix(
-        matrix.rows, matrix.columns, matrix.bits, matrix.group,
-        device.upload(_in_blocks(_words(matrix))), device.upload(_in_blocks(matrix.scales)),
-        device.upload(_in_blocks(matrix.minima)),
+        sum([padded(matrix.rows) for matrix in matrices[:-1]]) + matrices[-1].rows,
+        first.columns, first.bits, first.group,
+        upload([_words(matrix, bytewise) for matrix in matrices]),
+        upload([matrix.scales for matrix in matrices]),
+        upload([matrix.minima for matrix in matrices]),
     )  # fmt: skip
 
 
-def _words(matrix: IntegerMatrix) -> NDArray[np.uint32]:
-    """Return the quants of rows as words; neighbouring columns are 16 bits apart."""
+def _words(matrix: IntegerMatrix, bytewise: bool) -> NDArray[np.uint32]:
+    """Return the quants of rows as words, in the order of columns of `product`."""
     if matrix.bits == 16:
         return np.ascontiguousarray(matrix.quants).view(np.uint32)
     if matrix.bits == 8:
-        packed = matrix.quants.reshape(matrix.rows, -1, 4)[:, :, [0, 2, 1, 3]]
+        packed = matrix.quants
+        if not bytewise:
+            packed = packed.reshape(matrix.rows, -1, 4)[:, :, [0, 2, 1, 3]]
     else:
         columns = matrix.quants.reshape(matrix.rows, -1, 8)
-        packed = columns[:, :, [0, 4, 1, 5]] | columns[:, :, [2, 6, 3, 7]] << np.uint8(4)
+        low, high = ([0, 1, 2, 3], [4, 5, 6, 7]) if bytewise else ([0, 4, 1, 5], [2, 6, 3, 7])
+        packed = columns[:, :, low] | columns[:, :, high] << np.uint8(4)
     return np.ascontiguousarray(packed).reshape(matrix.rows, -1).view(np.uint32)
 
 
 def _in_blocks(rows: NDArray[Any]) -> NDArray[Any]:
     """Return rows padded to whole blocks, in which the elements of a column are neighbours."""
-    padding = -len(rows) % ROW_BLOCK
-    padded = np.pad(rows, ((0, padding), (0, 0)))
-    blocks = padded.reshape(-1, ROW_BLOCK, padded.shape[1])
+    extended = np.pad(rows, ((0, padded(len(rows)) - len(rows)), (0, 0)))
+    blocks = extended.reshape(-1, ROW_BLOCK, extended.shape[1])
     return np.ascontiguousarray(blocks.transpose(0, 2, 1))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from quod.device.memory.buffer import Buffer
@@ -17,13 +16,14 @@ from quod.inference.transformer.device.memory import (
     DeviceLayer,
     DeviceNorm,
     DeviceProduct,
+    Stack,
     Values,
     Weights,
 )
 from quod.inference.transformer.device.packed_matrix import PackedMatrix
 from quod.inference.transformer.device.workgroups import Workgroups
 from quod.inference.transformer.kernels.arithmetic import Planes
-from quod.inference.transformer.kernels.attention import attend, rotate, store_values
+from quod.inference.transformer.kernels.attention import attend, rotate_and_store
 from quod.inference.transformer.kernels.product import Result, group_sums, product
 from quod.inference.transformer.kernels.rows import activate, embed, normalise
 from quod.inference.transformer.program import Program
@@ -31,8 +31,6 @@ from quod.kernel import KernelDefinition
 
 UNWRITTEN_WORD = 0x80000000
 """Logits consist of such words before they are computed."""
-_TILE = 4
-"""The tokens of a workgroup of products; more do not fit into the vector registers of CPUs."""
 
 
 @frozen(eq=False)
@@ -83,66 +81,50 @@ class Recorder:
     def _attention(self, layer: DeviceLayer) -> None:
         """Record the attention of a layer and its addition to the residual stream."""
         values, shape, steps = self._values, self._shape, layer.steps
-        products = [layer.products[name] for name in ("query", "key", "value")]
-        inputs = self._normalised(layer.attention_norm, [linear.matrix for linear in products])
-        for linear, target in zip(products, values.products, strict=True):
-            self._product(linear, inputs, target, Result.ROUND)
-        queries, keys, value_sums = values.products
-        self._rotate(shape.heads, queries, values.queries, keys=False)
-        self._rotate(shape.kv_heads, keys, layer.keys, keys=True)
-        count = self._count * shape.kv_width
+        projections, output, pairs = layer.projections, layer.output, shape.head_width // 2
+        inputs = self._normalised(layer.attention_norm, projections)
+        self._products(projections, inputs, values.products, Result.ROUND)
+        _, first_key, first_value = projections.firsts
+        count = self._count * (shape.heads + 2 * shape.kv_heads) * pairs
         self._each(
-            store_values, count, (
-                count, self._count, shape.kv_heads, self._capacity, values.state, value_sums,
+            rotate_and_store, count, (
+                count, self._count, self._capacity, projections.width, first_key, first_value,
+                values.state, values.products, self._weights.rotations, values.queries, layer.keys,
                 layer.values,
             ),
-            head_width=shape.head_width,
+            heads=shape.heads, kv_heads=shape.kv_heads, head_pairs=pairs,
+            rotary=shape.family.rotary,
         )  # fmt: skip
-        output = layer.products["output"]
-        planes = _planes([output.matrix])
+        planes, tile = _planes(output), self._workgroups.head_tile
         self._launch(
-            attend, self._workgroups.head, self._count * shape.heads, (
+            attend, self._workgroups.head, -(-self._count // tile) * shape.heads, (
                 self._count, self._capacity, steps.scores.multiplier, steps.scores.shift,
                 steps.mix_shift, values.state, values.queries, layer.keys, layer.values,
                 self._weights.exponentials, values.scores, values.weights, values.words,
             ),
             heads=shape.heads, kv_heads=shape.kv_heads, head_width=shape.head_width, planes=planes,
+            tile=tile,
         )  # fmt: skip
-        inputs = self._inputs(shape.query_width, planes, [output.matrix])
-        self._product(output, inputs, values.x, Result.ADD)
-
-    def _rotate(self, heads: int, source: Buffer, target: Buffer, *, keys: bool) -> None:
-        pairs = self._shape.head_width // 2
-        count = self._count * heads * pairs
-        self._each(
-            rotate, count, (
-                count, heads, self._capacity, self._values.state, source, self._weights.rotations,
-                target,
-            ),
-            head_pairs=pairs, rotary=self._shape.family.rotary, keys=keys,
-        )  # fmt: skip
+        inputs = self._inputs(shape.query_width, planes, output)
+        self._products(output, inputs, values.x, Result.ADD)
 
     def _feed_forward(self, layer: DeviceLayer) -> None:
         """Record the feed-forward network of a layer and its addition to the residual stream."""
-        values, shape, products = self._values, self._shape, layer.products
-        gate, up, down = products.get("gate"), products["up"], products["down"]
-        linears = [up] if gate is None else [gate, up]
-        inputs = self._normalised(layer.feed_forward_norm, [linear.matrix for linear in linears])
-        gate_sums, up_sums, _ = values.products
-        if gate is not None:
-            self._product(gate, inputs, gate_sums, Result.ROUND)
-        self._product(up, inputs, up_sums, Result.ROUND)
-        planes = WIDE_BYTE_PLANES if down.matrix.bits == 16 else WIDE_PLANES
-        count = self._count * shape.hidden // 2
+        values, shape, feeds, down = self._values, self._shape, layer.feeds, layer.down
+        inputs = self._normalised(layer.feed_forward_norm, feeds)
+        self._products(feeds, inputs, values.products, Result.ROUND)
+        has_bytes = down.matrices[0].bits < 16
+        planes = WIDE_PLANES if has_bytes else WIDE_BYTE_PLANES
+        pairs = shape.hidden // 2
         self._each(
-            activate, count, (
-                count, layer.steps.hidden_shift, values.unused if gate is None else gate_sums,
-                up_sums, layer.table, values.words,
+            activate, self._count * pairs, (
+                self._count * pairs, pairs, feeds.width, feeds.firsts[-1], layer.steps.hidden_shift,
+                values.products, layer.table, values.words,
             ),
-            gated=gate is not None, planes=planes,
+            gated=layer.steps.gate is not None, planes=planes,
         )  # fmt: skip
-        inputs = self._inputs(shape.hidden, planes, [down.matrix])
-        self._product(down, inputs, values.x, Result.ADD)
+        inputs = self._inputs(shape.hidden, planes, down)
+        self._products(down, inputs, values.x, Result.ADD)
 
     def _head(self, rows: int) -> None:
         """Record the last norm and the logits of the last rows."""
@@ -150,15 +132,13 @@ class Recorder:
         x = values.x.slice((self._count - rows) * row_bytes, self._count * row_bytes)
         logits = values.logits.slice(0, 8 * rows * self._program.model.vocabulary)
         self._count = rows
-        inputs = self._normalised(self._weights.norm, [head.matrix], x)
+        inputs = self._normalised(self._weights.norm, head, x)
         self._stream.fill(logits, UNWRITTEN_WORD)
-        self._product(head, inputs, logits, Result.SUM)
+        self._products(head, inputs, logits, Result.SUM)
 
-    def _normalised(
-        self, norm: DeviceNorm, matrices: Sequence[PackedMatrix], x: Buffer | None = None
-    ) -> _Inputs:
-        """Record a norm of the residual stream, or of `x`, as the inputs of matrices."""
-        values, steps, planes = self._values, norm.steps, _planes(matrices)
+    def _normalised(self, norm: DeviceNorm, stack: Stack, x: Buffer | None = None) -> _Inputs:
+        """Record a norm of the residual stream, or of `x`, as the inputs of a stack."""
+        values, steps, planes = self._values, norm.steps, _planes(stack)
         self._launch(
             normalise, self._workgroups.rows, self._count, (
                 self._shape.width, self._count, steps.shift, steps.epsilon,
@@ -166,32 +146,38 @@ class Recorder:
             ),
             centred=steps.centred, planes=planes,
         )  # fmt: skip
-        return self._inputs(self._shape.width, planes, matrices)
+        return self._inputs(self._shape.width, planes, stack)
 
-    def _inputs(self, width: int, planes: Planes, matrices: Sequence[PackedMatrix]) -> _Inputs:
-        """Record the sums of groups that the minima of matrices need."""
-        values, sums = self._values, {}
-        for group in {matrix.group for matrix in matrices if matrix.bits < 16}:
+    def _inputs(self, width: int, planes: Planes, stack: Stack) -> _Inputs:
+        """Record the sums of groups that the minima of a stack need."""
+        values, sums = self._values, dict[int, Buffer]()
+        if not self._workgroups.sums:
+            return _Inputs(planes, sums)
+        for group in {matrix.group for matrix in stack.matrices if matrix.bits < 16}:
             count = planes.count * self._count * width // group
             sums[group] = values.sums[group]
             self._each(group_sums, count, (count, values.words, sums[group]), group=group)
         return _Inputs(planes, sums)
 
+    def _products(self, stack: Stack, inputs: _Inputs, target: Buffer, result: Result) -> None:
+        for linear in stack.products:
+            self._product(linear, stack.width, inputs, target, result)
+
     def _product(
-        self, linear: DeviceProduct, inputs: _Inputs, target: Buffer, result: Result
+        self, linear: DeviceProduct, stride: int, inputs: _Inputs, target: Buffer, result: Result
     ) -> None:
-        values, matrix, steps = self._values, linear.matrix, linear.steps
-        tile = min(_TILE, self._count)
-        rows = self._workgroups.product // self._workgroups.parts
-        groups = -(-matrix.rows // rows) * -(-self._count // tile)
+        values, matrix, sizes = self._values, linear.matrix, self._workgroups
+        groups = -(-matrix.rows // (sizes.product // sizes.parts)) * -(-self._count // sizes.tile)
         self._launch(
-            product, self._workgroups.product, groups, (
-                matrix.rows, self._count, matrix.groups, steps.shift or 0, steps.limit,
-                matrix.words, matrix.scales, matrix.minima, linear.bias or values.unused,
-                values.words, inputs.sums.get(matrix.group, values.unused), target,
+            product, sizes.product, groups, (
+                matrix.rows, stride, linear.first, self._count, matrix.groups, linear.limit,
+                linear.shifts, matrix.words, matrix.scales, matrix.minima,
+                linear.bias or values.unused, values.words,
+                inputs.sums.get(matrix.group, values.unused), target,
             ),
-            bits=matrix.bits, group=matrix.group, planes=inputs.planes, tile=tile,
-            parts=self._workgroups.parts, result=result, has_bias=linear.bias is not None,
+            bits=matrix.bits, group=matrix.group, planes=inputs.planes, tile=sizes.tile,
+            parts=sizes.parts, result=result, has_bias=linear.bias is not None,
+            has_sums=sizes.sums,
         )  # fmt: skip
 
     def _each(
@@ -209,6 +195,6 @@ class Recorder:
         self._stream.launch(kernel, groups, *arguments)
 
 
-def _planes(matrices: Sequence[PackedMatrix]) -> Planes:
-    """Return the planes of 16-bit inputs of products with matrices."""
-    return TWO_PLANES if any(matrix.bits == 16 for matrix in matrices) else ONE_PLANE
+def _planes(stack: Stack) -> Planes:
+    """Return the planes of 16-bit inputs of a stack."""
+    return TWO_PLANES if any(matrix.bits == 16 for matrix in stack.matrices) else ONE_PLANE

@@ -1,11 +1,19 @@
-"""Rounding, saturation and packing in kernels."""
+"""Rounding, saturation, packing and sums in kernels."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
 from quod.frozen import frozen
-from quod.kernel import Builder, Value, i64, u32
+from quod.kernel import Builder, Machine, Value, i64, u32
+from quod.kernel.machine import Capability
+
+_MAX_JOINED_BY_EACH = 16
+
+
+def is_bytewise(machine: Machine) -> bool:
+    """Return whether products are of 16-bit integers and bytes, not of two 16-bit integers."""
+    return machine.has(Capability.BYTE_PRODUCTS)
 
 
 @frozen
@@ -18,6 +26,15 @@ class Planes:
 
     count: int
     bits: int
+
+
+def overlap_launches(k: Builder) -> None:
+    """Let the next launch start early, and wait for those before this one.
+
+    Otherwise most of a token's time is the time between launches.
+    """
+    k.launch_dependents()
+    k.dependency_wait()
 
 
 def rounded(k: Builder, value: Value, shift: Value) -> Value:
@@ -33,7 +50,7 @@ def clamped(k: Builder, value: Value, limit: Value) -> Value:
 
 def store_pair(
     k: Builder, x: Value, index: Value, plane_words: Value, pair: Sequence[Value], planes: Planes
-) -> None:
+) -> None:  # fmt: skip
     """Store two neighbouring inputs, i32, at a word of each plane; a plane has `plane_words`."""
     for plane in range(planes.count):
         shift = plane * planes.bits
@@ -52,10 +69,17 @@ def over_workgroup(
     k: Builder, room: Value, value: Value, join: Callable[[Value, Value], Value]
 ) -> Value:
     """Return the join of the values of all instances, from shared memory of one element each."""
+    count, local_id = k.workgroup_size, k.local_id()
     k.barrier()
-    room[k.local_id()] = value
+    room[local_id] = value
     k.barrier()
+    while count > _MAX_JOINED_BY_EACH:
+        half = (count + 1) // 2
+        with k.if_(local_id < count - half):
+            room[local_id] = join(room[local_id], room[local_id + half])
+        k.barrier()
+        count = half
     total = room[k.constant(0, u32)]
-    for index in range(1, k.workgroup_size):
+    for index in range(1, count):
         total = join(total, room[k.constant(index, u32)])
     return k.uniform(total)

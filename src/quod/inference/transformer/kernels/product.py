@@ -6,15 +6,23 @@ neighbouring instances load neighbouring words; the inputs of a token are the sa
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 
-from quod.inference.transformer.kernels.arithmetic import Planes, clamped, rounded
+from quod.inference.transformer.kernels.arithmetic import (
+    Planes,
+    clamped,
+    is_bytewise,
+    overlap_launches,
+    rounded,
+)
 from quod.kernel import I32, I64, U32, Builder, Pointer, Value, i32, i64, kernel, u32
 
 ROW_BLOCK = 16
 """Rows of a matrix that are stored together."""
 _HALF_OF_BYTE_PAIRS = 0x00FF00FF
 _HALF_OF_NIBBLE_PAIRS = 0x000F000F
+_LOW_NIBBLES = 0x0F0F0F0F
 
 
 class Result(StrEnum):
@@ -30,42 +38,68 @@ class Result(StrEnum):
     SUM = "sum"
 
 
-def _pairs(
-    k: Builder, words: Value, index: Value, stride: int, bits: int, group: int
-) -> list[Value]:
-    """Return the quants of a group of columns as pairs of 16 bits, in the order of the columns."""
-    pairs = []
+_DotProduct = Callable[[Value, Value], Value]
+"""Adds the products of two quants and a pair of 16-bit inputs to a sum, i32."""
+
+
+def _dot_products(
+    k: Builder, words: Value, index: Value, bits: int, group: int
+) -> list[_DotProduct]:  # fmt: skip
+    """Return the products with each pair of quants of a group, in the order of the columns."""
+    products = list[_DotProduct]()
     for word_index in range(group * bits // 32):
-        word = words[index + word_index * stride]
+        word = words[index + word_index * ROW_BLOCK]
         if bits == 16:
-            pairs.append(word)
-            continue
-        mask = _HALF_OF_NIBBLE_PAIRS if bits == 4 else _HALF_OF_BYTE_PAIRS
-        for shift in range(0, 16, bits):
-            pairs.append((word >> shift if shift else word) & mask)
-    return pairs
+            products.append(_of_halves(k, word))
+        elif is_bytewise(k.machine):
+            if bits == 8:
+                products += [_of_low_bytes(k, word), _of_low_bytes(k, word >> 16)]
+                continue
+            for quants in (word & _LOW_NIBBLES, word >> 4 & _LOW_NIBBLES):
+                products += [_of_low_bytes(k, quants), _of_high_bytes(k, quants)]
+        else:
+            mask = _HALF_OF_NIBBLE_PAIRS if bits == 4 else _HALF_OF_BYTE_PAIRS
+            for shift in range(0, 16, bits):
+                products.append(_of_halves(k, (word >> shift if shift else word) & mask))
+    return products
+
+
+def _of_halves(k: Builder, quants: Value) -> _DotProduct:
+    return lambda inputs, total: k.dot2(quants, inputs, total)
+
+
+def _of_low_bytes(k: Builder, quants: Value) -> _DotProduct:
+    return lambda inputs, total: k.dot2_low_bytes(inputs, quants, total)
+
+
+def _of_high_bytes(k: Builder, quants: Value) -> _DotProduct:
+    return lambda inputs, total: k.dot2_high_bytes(inputs, quants, total)
 
 
 @kernel
 def product(
-    k: Builder, rows: U32, tokens: U32, groups: U32, shift: U32, limit: I64,
-    words: Pointer[U32], scales: Pointer[I32], minima: Pointer[I32], bias: Pointer[I64],
-    x: Pointer[U32], x_sums: Pointer[I32], y: Pointer[I32],
+    k: Builder, rows: U32, stride: U32, first_result: U32, tokens: U32, groups: U32, limit: I64,
+    shifts: Pointer[U32], words: Pointer[U32], scales: Pointer[I32], minima: Pointer[I32],
+    bias: Pointer[I64], x: Pointer[U32], x_sums: Pointer[I32], y: Pointer[I32],
     *, bits: int, group: int, planes: Planes, tile: int, parts: int,
-    result: Result, has_bias: bool,
+    result: Result, has_bias: bool, has_sums: bool,
 ) -> None:  # fmt: skip
     """Multiply a matrix by the inputs of tokens; docs/integer-transformer.md, "Products".
 
-    rows, groups: the rows of the matrix, and its groups of columns that share a scale.
-    shift, limit: of the rounding; not used for sums.
-    words, scales, minima: the matrix in blocks of 16 rows. Scales and minima are at
-        (block * groups + group) * 16 + row; words likewise, with several of each group.
-    x: pairs of 16-bit inputs, by plane, token and column. An input is the sum of its planes, each
+    rows, groups: The rows of the matrix, and its groups of columns that share a scale.
+    stride, first_result: The results of a token in y, and the first of them that is of this matrix.
+    limit, shifts: Of the rounding; a shift for each block of rows. Not used for sums.
+    words, scales, minima: The matrix in blocks of 16 rows. Scales and minima are at
+        (block * groups + group) * 16 + row; words likewise, with several of each group. In a word,
+        neighbouring columns are 16 bits apart; if products are with bytes, four are
+        neighbouring bytes, or the low or high halves of such.
+    x: Pairs of 16-bit inputs, by plane, token and column. An input is the sum of its planes, each
         times 2**bits of the one before.
-    x_sums: the sums of the inputs of each group, by plane, token and group.
-    y: the results, by token and row; i64 for sums.
-    tile: the tokens of a workgroup. parts: the instances that share a row.
+    x_sums: The sums of the inputs of each group, by plane, token and group, with `has_sums`.
+    y: The results, by token; i64 for sums.
+    tile: The tokens of a workgroup. parts: The instances that share a row.
     """
+    overlap_launches(k)
     lanes = k.workgroup_size // parts
     tiles = (tokens + (tile - 1)) // tile
     lane, part = k.local_id(), k.constant(0, u32)
@@ -83,9 +117,8 @@ def product(
     with k.range(part, groups, parts, carry=zeros) as loop:
         totals = list(loop.carried)
         at = block * groups + loop.index
-        pairs = _pairs(
-            k, words, at * (words_of_group * ROW_BLOCK) + row_in_block, ROW_BLOCK, bits, group
-        )
+        first_word = at * (words_of_group * ROW_BLOCK) + row_in_block
+        dot_products = _dot_products(k, words, first_word, bits, group)
         scale = scales[at * ROW_BLOCK + row_in_block].cast(i64)
         minimum = minima[at * ROW_BLOCK + row_in_block].cast(i64) if bits < 16 else None
         for plane in range(planes.count):
@@ -93,11 +126,12 @@ def product(
                 column = (token + plane * tokens) * groups + loop.index
                 inputs = k.load(x, column * pairs_of_group, pairs_of_group)
                 dot = k.constant(0, i32)
-                for pair, pair_of_inputs in zip(pairs, inputs, strict=True):
-                    dot = k.dot2(pair, pair_of_inputs, dot)
+                for add_product, pair in zip(dot_products, inputs, strict=True):
+                    dot = add_product(pair, dot)
                 total = totals[plane * tile + index] + scale * dot.cast(i64)
                 if minimum is not None:
-                    total = total - minimum * x_sums[column].cast(i64)
+                    x_sum = x_sums[column] if has_sums else _sum(k, inputs)
+                    total = total - minimum * x_sum.cast(i64)
                 totals[plane * tile + index] = total
         loop.next(tuple(totals))
     totals = list(loop.results)
@@ -115,22 +149,31 @@ def product(
         with k.if_((row < rows) & (token < tokens) & (part == 0)):
             if has_bias:
                 total = total + bias[row]
-            at_result = token * rows + row
+            at_result = token * stride + first_result + row
             if result is Result.SUM:
                 y.cast(i64)[at_result] = total
             else:
-                value = rounded(k, total, shift)
+                value = rounded(k, total, shifts[block])
                 if result is Result.ADD:
                     value = value + y[at_result].cast(i64)
                 y[at_result] = clamped(k, value, limit).cast(i32)
 
 
+def _sum(k: Builder, pairs: Sequence[Value]) -> Value:
+    """Return the sum of pairs of 16-bit integers, i32."""
+    total = k.constant(0, i32)
+    for pair in pairs:
+        if is_bytewise(k.machine):
+            total = k.dot2_low_bytes(pair, k.constant(0x0101, u32), total)
+        else:
+            total = k.dot2(pair, k.constant(0x00010001, u32), total)
+    return total
+
+
 @kernel
 def group_sums(k: Builder, n: U32, x: Pointer[U32], sums: Pointer[I32], *, group: int) -> None:
     """Set sums[i] to the sum of the 16-bit inputs of group i, for i below n."""
+    overlap_launches(k)
     i = k.global_id()
     with k.if_(i < n):
-        total, ones = k.constant(0, i32), k.constant(0x00010001, u32)
-        for pair in k.load(x, i * (group // 2), group // 2):
-            total = k.dot2(pair, ones, total)
-        sums[i] = total
+        sums[i] = _sum(k, k.load(x, i * (group // 2), group // 2))

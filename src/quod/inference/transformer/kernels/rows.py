@@ -5,7 +5,9 @@ from __future__ import annotations
 from quod.inference.transformer.kernels.arithmetic import (
     Planes,
     clamped,
+    is_bytewise,
     over_workgroup,
+    overlap_launches,
     rounded,
     store_pair,
 )
@@ -43,6 +45,7 @@ def embed(
     state: the position and the sequence of each token.
     positions: whether to add the rows of the tokens' positions, instead of storing those of tokens.
     """
+    overlap_launches(k)
     i = k.global_id()
     with k.if_(i < n):
         token, column = i // width, i % width
@@ -64,8 +67,10 @@ def _quant(k: Builder, words: Value, first: Value, column: Value, bits: int) -> 
     """Return the quant of a column of a group, as i32."""
     of_word = 32 // bits
     word = words[first + column // of_word * ROW_BLOCK]
-    # Neighbouring columns are 16 bits apart; see `_pairs` of products.
+    # See `product` for the order of the columns.
     shift = (column & 1) * 16 + (column % of_word >> 1) * bits
+    if is_bytewise(k.machine) and bits < 16:
+        shift = (column & 3) * 8 + (column % of_word >> 2) * bits
     if bits == 16:
         return k.bitcast(word << (16 - shift), i32) >> 16
     return ((word >> shift) & ((1 << bits) - 1)).cast(i32)
@@ -80,6 +85,7 @@ def normalise(
 
     y: pairs of 16-bit outputs, as the inputs of `product`.
     """
+    overlap_launches(k)
     lanes, token = k.workgroup_size, k.workgroup_id()
     room = k.shared(i64, lanes)
     first = token * width
@@ -132,20 +138,25 @@ def _inverse_root(k: Builder, square_sum: Value) -> tuple[Value, Value]:
 
 @kernel
 def activate(
-    k: Builder, n: U32, shift: U32, gate: Pointer[I32], up: Pointer[I32], table: Pointer[I32],
-    y: Pointer[U32], *, gated: bool, planes: Planes,
+    k: Builder, n: U32, pairs: U32, x_width: U32, first_up: U32, shift: U32, x: Pointer[I32],
+    table: Pointer[I32], y: Pointer[U32], *, gated: bool, planes: Planes,
 ) -> None:  # fmt: skip
     """Set n pairs of inputs of the last product; docs/integer-transformer.md, "Feed-forward".
 
-    gate, up: the products, an integer per channel. Without a gate the table is applied to `up`.
+    pairs: The pairs of a token.
+    x: x_width integers per token: those of the gate, and from `first_up` on those of `up`. Without
+        a gate the table is applied to `up`.
     """
+    overlap_launches(k)
     i = k.global_id()
     with k.if_(i < n):
+        first = i // pairs * x_width + i % pairs * 2
         outputs: list[Value] = []
-        for index in (i * 2, i * 2 + 1):
-            value = table[((gate if gated else up)[index] + 32768).cast(u32)]
+        for half in range(2):
+            up = x[first + first_up + half]
+            value = table[((x[first + half] if gated else up) + 32768).cast(u32)]
             if gated:
-                wide = value.cast(i64) * up[index].cast(i64)
+                wide = value.cast(i64) * up.cast(i64)
                 value = clamped(k, rounded(k, wide, shift), k.constant(WIDE, i64)).cast(i32)
             outputs.append(value)
         store_pair(k, y, i, n, outputs, planes)
