@@ -223,12 +223,38 @@ def last_digit(system: System) -> None:
     system.output("digit", digit)
 
 
+def test_outputs_after_inputs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The labels of a file mark outputs that the header counts as inputs."""
+
+    def both(system: System) -> None:
+        last_digit(system)
+        system.output("root", system.hint(lambda value: value, [system.private("late")])[0])
+
+    circuit = r1cs.trace(both)
+    circuit.write_files(Path("both.r1cs"), sym=Path("both.sym"))
+    words = ["r1cs", "check", "both.r1cs", "both.sym", "--json"]
+    for targets, names in (
+        ([], ["main.digit", "main.root"]),
+        # The other output is no input.
+        (["--targets", "root"], ["main.root"]),
+    ):
+        assert entry.run([*words, *targets]) == 13
+        report = json.loads(capsys.readouterr().out)
+        assert (report["inputs"], report["public_inputs"]) == (2, 1)
+        assert [each["signal"] for each in report["targets"]] == names
+        assert {each["verdict"] for each in report["targets"]} == {"ambiguous"}
+
+
 def test_file_that_marks_no_outputs(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """A check that decides nothing fails at once, and says so in each format."""
     circuit = r1cs.trace(last_digit)
-    circuit.write_r1cs("digit.r1cs")
-    circuit.write_sym("digit.sym")
-    words = ["r1cs", "check", "digit.r1cs", "digit.sym"]
+    # Other compilers write files without labels.
+    a, b, c = circuit.matrices
+    write_r1cs(
+        "digit.r1cs", curve="bn254", wires=circuit.wires, public_outputs=0, public_inputs=2,
+        private_inputs=0, a=a, b=b, c=c,
+    )  # fmt: skip
+    words = ["r1cs", "check", "digit.r1cs"]
     assert entry.run([*words, "--quiet", "--json", "--sarif", "log.sarif"]) == 14
     output = capsys.readouterr()
     message = "digit.r1cs marks no outputs, so nothing is decided; name them: --targets NAMES"
@@ -238,7 +264,7 @@ def test_file_that_marks_no_outputs(folder: Path, capsys: pytest.CaptureFixture[
     assert not run["invocations"][0]["executionSuccessful"]
     assert entry.run([*words, "--targets", "all"]) == 0
     assert "marks no outputs: 2 public signals were taken as inputs" in capsys.readouterr().err
-    assert entry.run([*words, "--targets", "digit"]) == 13
+    assert entry.run([*words, "--targets", "2"]) == 13
 
 
 def test_circuit_without_outputs() -> None:

@@ -99,7 +99,7 @@ def check(
     from quod.formats.sym import wire_names
     from quod.r1cs.determinism.report import AMBIGUOUS, UNIQUE, empty_report
     from quod.r1cs.determinism.report import check as decide
-    from quod.r1cs.determinism.sources import rows_of_file
+    from quod.r1cs.determinism.sources import marked_outputs, rows_of_file
     from quod.r1cs.determinism.waivers import read_waivers, unwaived, waivers_of
 
     accepted = [] if waivers is None else read_waivers(waivers)
@@ -170,7 +170,7 @@ def check(
         quiet=quiet,
     )
     assumed = len(rows.inputs & rows.public)
-    if inputs is None and not system.public_outputs and assumed:
+    if inputs is None and assumed and not marked_outputs(system):
         taken = "was taken as an input" if assumed == 1 else "were taken as inputs"
         note(
             f"{r1cs} marks no outputs: {counted(assumed, 'public signal')} {taken}, not decided.",

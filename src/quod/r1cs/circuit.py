@@ -367,7 +367,9 @@ class Circuit:
         return r1cs_writer(
             curve=self.curve, wires=self.wires, public_outputs=self.public_outputs,
             public_inputs=self.public_inputs, private_inputs=self.private_inputs, a=a, b=b, c=c,
-            wire_labels=wire_labels(self.inputs, self.public, self.wires),
+            wire_labels=wire_labels(
+                self.inputs, self.public_outputs, self.public, self.wires
+            ),
         )  # fmt: skip
 
 

@@ -73,21 +73,29 @@ def wire_name(system: TracedSystem, wire: int) -> str:
     return _joined(path, name)
 
 
-def wire_labels(inputs: Mapping[str, Input], public: int, wires: int) -> NDArray[np.uint64]:
-    """Return the label of each wire of a file: public wires, private inputs, all others.
+def wire_labels(
+    inputs: Mapping[str, Input], outputs: int, public: int, wires: int
+) -> NDArray[np.uint64]:  # fmt: skip
+    """Return the label of each wire of a file: outputs, inputs, all others, in circom's order.
 
-    circom's labels have this order, which shows the inputs of a file whose private inputs are not
-    the first wires after the public ones.
+    The labels show the inputs of a file whose private inputs are not the first wires after the
+    public ones. A file marks `outputs` only if they precede the public inputs. The header counts
+    other outputs as public inputs; their labels are above the number of public wires and private
+    inputs, as those of all wires that are no inputs.
 
+    outputs: the number of outputs that the header counts.
     public: the number of public wires.
     """
-    private = [public + wire for each in inputs.values() for wire in each.wires if wire > 0]
+    declared = [wire for each in inputs.values() for wire in each.wires]
+    public_inputs = sorted(-wire for wire in declared if wire < 0)
+    private_inputs = [public + wire for wire in declared if wire > 0]
+    labelled = [*range(1 + outputs), *public_inputs, *private_inputs]
+    labels = np.zeros(wires, np.uint64)
+    labels[labelled] = np.arange(len(labelled))
     is_other = np.ones(wires, bool)
-    is_other[: 1 + public] = is_other[private] = False
-    labels = np.arange(wires, dtype=np.uint64)
-    first_other = 1 + public + len(private)
-    labels[private] = np.arange(1 + public, first_other)
-    labels[is_other] = np.arange(first_other, wires)
+    is_other[labelled] = False
+    first_other = 1 + public + len(private_inputs)
+    labels[is_other] = np.arange(first_other, first_other + wires - len(labelled))
     return labels
 
 
@@ -95,10 +103,25 @@ def symbols(system: TracedSystem) -> str:
     """Return lines ``label,wire,component,name`` for all wires except the constant 1, by label.
 
     Components are namespaces, joined by ``.`` as in circom; characters that circom does not accept
-    in a name become ``_``.
+    in a name become ``_``. An element of a private input has its index in brackets. The names of
+    wires that are neither public nor inputs end in the wire's number, as do names that would occur
+    twice.
     """
     public = len(system.public_names)
-    lines = [f"{wire},0,main.{_plain(name)}" for wire, name in enumerate(system.public_names, 1)]
+    paths = [0] * public + system.wire_paths
+    names = _distinct_names(system)
+    outputs = system.outputs if system.outputs_first else 0
+    labels = wire_labels(system.inputs, outputs, public, 1 + len(names))
+    return "".join(
+        f"{labels[wire]},{wire},{paths[wire - 1]},{names[wire - 1]}\n"
+        for wire in np.argsort(labels)[1:].tolist()
+    )
+
+
+def _distinct_names(system: TracedSystem) -> list[str]:
+    """Return the names of all wires except the constant 1; see `symbols`."""
+    public = len(system.public_names)
+    names = [f"main.{_plain(name)}" for name in system.public_names]
     paths: dict[int, str] = {}
     components: dict[int, str] = {}
     for wire, path in enumerate(system.wire_paths, start=1):
@@ -107,10 +130,26 @@ def symbols(system: TracedSystem) -> str:
             parts = paths[path].split("/")
             components[path] = ".".join(["main", *map(_plain, filter(None, parts))])
         name = _plain(system.wire_names.get(wire, "w").removeprefix(f"{paths[path]}/"))
-        lines.append(f"{public + wire},{path},{components[path]}.{name}_{wire}")
-    labels = wire_labels(system.inputs, public, 1 + len(lines))
-    wires_by_label = np.argsort(labels)[1:].tolist()
-    return "".join(f"{label},{lines[wire - 1]}\n" for label, wire in enumerate(wires_by_label, 1))
+        names.append(f"{components[path]}.{name}")
+    # Names of inputs and outputs come first, so that no other wire takes one.
+    declared = [*range(public)]
+    for each in system.inputs.values():
+        if not each.public:
+            indices = [public + wire - 1 for wire in each.wires]
+            declared += indices
+            if each.bits or not each.single:
+                for element, index in enumerate(indices):
+                    names[index] += f"[{element}]"
+    is_other = np.ones(len(names), bool)
+    is_other[declared] = False
+    used: set[str] = set()
+    for index in [*declared, *np.flatnonzero(is_other).tolist()]:
+        if is_other[index] or names[index] in used:
+            names[index] += f"_{index + 1}"
+        while names[index] in used:
+            names[index] += "_"
+        used.add(names[index])
+    return names
 
 
 def _plain(name: str) -> str:

@@ -52,7 +52,8 @@ def labelled(path: Path, labels: list[int], private_inputs: int) -> R1cs:
         ([0, 1, 2, 2], 1, "wires with equal labels"),
         ([0, 1, 2, 1], 1, "wires with equal labels"),
         ([3, 2, 1, 0], 1, "a label of the constant 1 other than 0"),
-        ([0, 3, 1, 2], 1, "a public wire whose label is above 2"),
+        ([0, 3, 1, 2], 1, "an output whose label is above 2"),
+        ([0, 1, 2, 3], 7, "labels or inputs beyond the 4 labels"),
     ],
 )
 def test_labels_that_do_not_show_the_inputs(
@@ -73,6 +74,70 @@ def test_labels_of_inputs(tmp_path: Path) -> None:
     assert rows_of_file(labelled(tmp_path / "c.r1cs", [0, 1, 8, 9], 1)).lost_inputs == 1
 
 
+@pytest.mark.parametrize(
+    ("labels", "inputs", "outputs"),
+    [
+        ([0, 1, 2, 3], {1, 2, 3}, ()),
+        # Two outputs follow the labels of inputs; private inputs have the labels after the public.
+        ([0, 4, 1, 5], {2}, (1,)),
+        ([0, 4, 5, 1], {3}, (1, 2)),
+        ([0, 1, 4, 2], {1, 3}, (2,)),
+        # A label is neither of an input nor above those of inputs.
+        ([0, 1, 4, 3], None, (2,)),
+        ([0, 4, 5, 2], None, (1, 2)),
+    ],
+)
+def test_labels_of_outputs_after_inputs(
+    labels: list[int], inputs: set[int] | None, outputs: tuple[int, ...], tmp_path: Path
+) -> None:
+    """The header counts two public inputs and a private one."""
+    write_r1cs(
+        tmp_path / "a.r1cs", curve="bn254", wires=4, public_outputs=0, public_inputs=2,
+        private_inputs=1, a=matrix((3, 1)), b=matrix((3, 1)), c=matrix((1, 1)),
+        wire_labels=np.array(labels, np.uint64),
+    )  # fmt: skip
+    r1cs = R1cs.open(tmp_path / "a.r1cs")
+    if inputs is None:
+        with pytest.raises(InputError, match="between those of inputs and other signals"):
+            rows_of_file(r1cs)
+    else:
+        rows = rows_of_file(r1cs)
+        assert (rows.inputs, rows.targets) == (inputs, outputs)
+    assert rows_of_file(r1cs, inputs=["3"]).targets == outputs
+
+
+def test_wires_that_would_fill_the_memory(tmp_path: Path) -> None:
+    circuit = trace(squared)
+    path = tmp_path / "a.r1cs"
+    a, b, c = circuit.matrices
+    write_r1cs(
+        path, curve="bn254", wires=circuit.wires, public_outputs=1, public_inputs=0,
+        private_inputs=1, a=a, b=b, c=c,
+    )  # fmt: skip
+    # The section of labels may be empty.
+    data = path.read_bytes()[: -8 * circuit.wires - 8] + bytes(8)
+    header = data.index(BN254_FR.value.to_bytes(32, "little")) + 32
+    path.write_bytes(data[:header] + (2**32 - 1).to_bytes(4, "little") + data[header + 4 :])
+    with pytest.raises(InputError, match=r"section 1 \(header\).* it counts 4294967295 wires"):
+        rows_of_file(R1cs.open(path), targets=["1"])
+
+
+def test_names_precede_those_of_arrays() -> None:
+    """`a` is the signal of that name, and an array only if there is none."""
+
+    def function(system: ConstraintSystem) -> None:
+        for name in ("a", "a[0]", "b[0]", "b[1]"):
+            system.output(name, system.private(f"x of {name}") * 3)
+
+    names = {1: "main.a", 2: "main.a[0]", 3: "main.b[0]", 4: "main.b[1]"}
+    file = trace(function).r1cs
+    assert rows_of_file(file, names, targets=["a"]).targets == (1,)
+    assert rows_of_file(file, names, targets=["main.b"]).targets == (3, 4)
+    for name in ("9", "\u0663", "9" * 5000):
+        with pytest.raises(InputError, match="no wire has the name"):
+            rows_of_file(file, names, targets=[name])
+
+
 def with_a_late_input(system: ConstraintSystem) -> None:
     """The first private input, then a wire with two possible values, then the second input."""
     x = system.private("x")
@@ -88,7 +153,7 @@ def test_written_files_show_late_inputs(tmp_path: Path) -> None:
     r1cs = R1cs.open(tmp_path / "a.r1cs")
     names = wire_names(tmp_path / "a.sym", r1cs)
     rows = rows_of_file(r1cs, names)
-    assert {names[wire] for wire in rows.inputs} == {"main.x_1", "main.y_5"}
+    assert {names[wire] for wire in rows.inputs} == {"main.x", "main.y"}
     assert [verdict.kind for verdict in check(rows).verdicts] == ["ambiguous"]
     assert [verdict.kind for verdict in circuit.check().verdicts] == ["ambiguous"]
     symbols = list(symbol_rows((tmp_path / "a.sym").read_bytes(), "a.sym"))

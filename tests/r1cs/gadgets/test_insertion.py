@@ -113,9 +113,9 @@ def test_names_of_a_private_path(tmp_path: Path) -> None:
     circuit.write_sym(tmp_path / "path.sym")
     names = [line.split(",")[3] for line in (tmp_path / "path.sym").read_text().splitlines()]
     assert names[:3] == [
-        "main.proof.leaf_1",
-        "main.proof.path[0].index_2",
-        "main.proof.path[0].hashes_3",
+        "main.proof.leaf",
+        "main.proof.path[0].index[0]",
+        "main.proof.path[0].hashes[0]",
     ]
 
 

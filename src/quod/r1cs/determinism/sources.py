@@ -16,7 +16,7 @@ from quod.r1cs.shape import shape_of
 from quod.r1cs.signal import source_line
 from quod.r1cs.system import ConstraintSystem
 from quod.r1cs.witness_program.steps import Input
-from quod.validation import in_order, shown_kind
+from quod.validation import in_order, shown, shown_kind
 
 ALL = "all"
 """The name of all wires that are not inputs, as targets."""
@@ -33,8 +33,10 @@ def rows_of_file(
 
     By default the targets are the outputs, and the inputs the public and private inputs.
     names: the names of wires, from a .sym file; without them a wire's name is ``wire 5``.
-    Raises InputError for names that are not those of wires, and for a composite modulus.
+    Raises InputError for names that are not those of wires, for a composite modulus, and for labels
+    that do not show the inputs.
     """
+    _check_wire_count(r1cs)
     labels = names or {}
     wires = range(1, r1cs.wires)
 
@@ -42,8 +44,7 @@ def rows_of_file(
         return labels.get(wire, f"wire {wire}")
 
     input_wires = _selected(inputs, wires, name, lambda: _input_wires(r1cs))
-    outputs = range(1, 1 + r1cs.public_outputs)
-    target_wires = _selected(targets, wires, name, lambda: outputs)
+    target_wires = _selected(targets, wires, name, lambda: marked_outputs(r1cs))
     return Rows(
         r1cs.fr.value, r1cs.wires, _matrices_of(r1cs.matrices),
         *_disjoint(inputs, input_wires, targets, target_wires, name),
@@ -52,42 +53,75 @@ def rows_of_file(
     )  # fmt: skip
 
 
+def _check_wire_count(r1cs: R1cs) -> None:
+    """Raise InputError if a small file counts wires that would fill the memory."""
+    entries = sum(matrix.nonzeros for matrix in r1cs.matrices)
+    if not r1cs.has_labels and r1cs.wires - entries > _MAX_UNUSED_WIRES:
+        r1cs.file.section(1, "header").fail(
+            f"it counts {r1cs.wires} wires, and the constraints have {entries} terms; "
+            "the file is damaged, compile the circuit again"
+        )
+
+
+_MAX_UNUSED_WIRES = 1 << 20
+"""The number of wires without a constraint that a file without labels may count."""
+
+
 def _lost_inputs(r1cs: R1cs) -> int:
     """Return the number of private inputs to which circom gave no wire."""
-    return r1cs.public_inputs + r1cs.private_inputs - len(_input_wires(r1cs))
+    return _declared(r1cs) - len(marked_outputs(r1cs)) - len(_input_wires(r1cs))
+
+
+def _declared(r1cs: R1cs) -> int:
+    """Return the number of outputs and inputs: circom labels them before all other signals."""
+    return r1cs.public + r1cs.private_inputs
+
+
+def marked_outputs(r1cs: R1cs) -> list[int]:
+    """Return the wires of a file's outputs.
+
+    The header counts outputs that follow a public input as public inputs; Quod gives them labels
+    after those of inputs (`quod.r1cs.names.wire_labels`).
+    """
+    outputs = [*range(1, 1 + r1cs.public_outputs)]
+    if r1cs.has_labels:
+        labels = r1cs.wire_labels[1 + r1cs.public_outputs : 1 + r1cs.public]
+        outputs += (1 + len(outputs) + np.flatnonzero(labels > _declared(r1cs))).tolist()
+    return outputs
 
 
 def _input_wires(r1cs: R1cs) -> list[int]:
     """Return the wires of a file's inputs.
 
     circom counts private inputs to which it gives no wire, so their labels decide: those of inputs
-    follow the labels of outputs. Raises InputError for labels that cannot be circom's.
+    follow the labels of outputs. Raises InputError for labels that neither circom nor Quod writes.
     """
-    outputs, last = r1cs.public_outputs, r1cs.public + r1cs.private_inputs
-    public = range(outputs + 1, r1cs.public + 1)
-    if r1cs.has_labels:
-        labels = r1cs.wire_labels
-        if labels[0] != 0 or len(np.unique(labels)) < len(labels):
+    outputs, declared = marked_outputs(r1cs), _declared(r1cs)
+    if not r1cs.has_labels:
+        if declared >= r1cs.wires:
             raise InputError(
-                "has wires with equal labels, or a label of the constant 1 other than 0, so the "
-                "labels do not show which wires are inputs; name the inputs",
+                f"has {r1cs.private_inputs} private inputs, of which some have no wire, and no "
+                "labels of wires; name the inputs",
                 path=r1cs.path,
             )
-        if (labels[1 : r1cs.public + 1] > last).any():
-            raise InputError(
-                f"has a public wire whose label is above {last}, the number of outputs and "
-                "inputs, so the labels do not show which wires are inputs; name the inputs",
-                path=r1cs.path,
-            )
-        private = np.flatnonzero(r1cs.wire_labels <= last)
-        return [*public, *(int(wire) for wire in private if wire > r1cs.public)]
-    if last >= r1cs.wires:
-        raise InputError(
-            f"has {r1cs.private_inputs} private inputs, of which some have no wire, and no labels "
-            "of wires; name the inputs",
-            path=r1cs.path,
+        return [*range(1 + r1cs.public_outputs, 1 + declared)]
+    labels = r1cs.wire_labels
+    last = declared - (len(outputs) - r1cs.public_outputs)
+    fault = ""
+    if labels[0] != 0 or len(np.unique(labels)) < len(labels):
+        fault = "wires with equal labels, or a label of the constant 1 other than 0"
+    elif max(int(labels.max()), declared) >= r1cs.labels:
+        fault = f"labels or inputs beyond the {r1cs.labels} labels that its header counts"
+    elif (labels[1 : 1 + r1cs.public_outputs] > declared).any():
+        fault = f"an output whose label is above {declared}, the number of outputs and inputs"
+    elif ((labels > last) & (labels <= declared)).any():
+        fault = f"a label from {last + 1} to {declared}, between those of inputs and other signals"
+    if fault:
+        r1cs.file.section(3, "labels").fail(
+            f"has {fault}, so the labels do not show which wires are inputs; name the inputs"
         )
-    return [*public, *range(r1cs.public + 1, last + 1)]
+    wires = 1 + r1cs.public_outputs + np.flatnonzero(labels[1 + r1cs.public_outputs :] <= last)
+    return [int(wire) for wire in wires]
 
 
 def rows_of_circuit(
@@ -156,24 +190,29 @@ def _selected(
             raise InputError(f"the name of a signal must be text, not {shown_kind(each)}")
     if ALL in names:
         return list(wires)
-    by_name: dict[str, list[int]] = {}
+    wanted = set(names)
+    # By precedence: the name itself, without "main.", and the names of arrays in the same way.
+    wires_by_name: tuple[dict[str, list[int]], ...] = ({}, {}, {}, {})
     for wire in wires:
         text = name(wire)
-        for key in {text, text.removeprefix("main."), _INDICES.sub("", text)}:
-            by_name.setdefault(key, []).append(wire)
-            if key.startswith("main."):
-                by_name.setdefault(key.removeprefix("main."), []).append(wire)
+        array = _INDICES.sub("", text)
+        keys = text, text.removeprefix("main."), array, array.removeprefix("main.")
+        for wires_of, key in zip(wires_by_name, keys):
+            if key in wanted:
+                wires_of.setdefault(key, []).append(wire)
     selected: list[int] = []
     for each in names:
-        numbers = (groups or {}).get(each) or by_name.get(each)
-        if numbers is None and each.isdecimal() and int(each) in wires:
+        maps = (groups or {}, *wires_by_name)
+        numbers = next((wires_of[each] for wires_of in maps if each in wires_of), None)
+        if numbers is None and _WIRE.fullmatch(each) and int(each) in wires:
             numbers = [int(each)]
         if numbers is None:
-            raise InputError(f"no wire has the name {each!r}; give a name from the .sym file")
+            raise InputError(f"no wire has the name {shown(each)}; give a name from the .sym file")
         selected += numbers
     return list(dict.fromkeys(selected))
 
 
+_WIRE = re.compile(r"[0-9]{1,10}")
 _INDICES = re.compile(r"(\[\d+\])+$")
 
 
