@@ -33,8 +33,8 @@ def test_names(r1cs: R1cs, tmp_path: Path) -> None:
     assert wire_names(path, r1cs, {0, 2}) == {2: "main.in[0]"}
     assert wire_names(path, r1cs, {0}) == {}
     # The last line's break may be missing, and names may have commas and other text.
-    path.write_text("1,1,0,main.out\r\n4,2,0,main.ä,b")
-    assert wire_names(path, r1cs) == {1: "main.out", 2: "main.ä,b"}
+    path.write_text("1,1,0,main.out\r\n5,3,0,main.c\r\n4,2,0,main.ä,b")
+    assert wire_names(path, r1cs) == {1: "main.out", 2: "main.ä,b", 3: "main.c"}
 
 
 @pytest.mark.parametrize(
@@ -43,9 +43,12 @@ def test_names(r1cs: R1cs, tmp_path: Path) -> None:
         (b"1,1,0\n", "c.sym: line 1 is not a line of circom's .sym format"),
         (b"1,1,0,main.a\nx,2,0,main.b\n", "line 2 is not a line"),
         (b"1,1.5,0,main.a\n", "line 1 is not a line"),
+        (b"-1,1,0,main.a\n", "line 1 is not a line"),
+        (b"1,-2,0,main.a\n", "line 1 is not a line"),
         (b"1,99999999999999999999,0,main.a\n", "line 1 is not a line"),
         (b"1,1,0,main.a\n\n", "line 2 is not a line"),
         (b"1,1,0,main.a\n2,2,0,\xff\n", "offset 19: is not text"),
+        (b"1,1,0,main.a\n1,1,0,main.b\n", "line 2 is the second name of label 1"),
     ],
 )
 def test_invalid_symbol_files_are_rejected(
@@ -57,8 +60,13 @@ def test_invalid_symbol_files_are_rejected(
 
 
 @pytest.mark.parametrize(
-    "content", ["1,4,0,main.a\n", "6,1,0,main.a\n", "2,1,0,main.a\n", "1,-1,0,main.a\n"]
-)
+    "content",
+    [
+        "1,4,0,main.a\n", "6,1,0,main.a\n", "2,1,0,main.a\n", "1,-1,0,main.a\n",
+        # Without the line of wire 3, and with another wire for its label.
+        SYM[: SYM.index("5,3")], f"{SYM}5,2,0,main.d\n",
+    ],
+)  # fmt: skip
 def test_symbols_of_another_circuit_are_rejected(content: str, r1cs: R1cs, tmp_path: Path) -> None:
     (tmp_path / "c.sym").write_text(content)
     with pytest.raises(MismatchError, match="belongs to another circuit"):

@@ -12,12 +12,15 @@ from collections.abc import Collection, Iterator
 from os import fspath
 from typing import NamedTuple
 
+import numpy as np
+
 from quod.errors import InputError, MismatchError
 from quod.formats.r1cs import R1cs
 from quod.formats.source import Path, read_small
 
 _MAX_BYTES = 1 << 30
-_NUMBER = re.compile(r"-?[0-9]{1,19}", re.ASCII)
+_LABEL = re.compile(r"[0-9]{1,19}")
+_WIRE = re.compile(r"-1|[0-9]{1,19}")
 
 
 class SymbolRow(NamedTuple):
@@ -43,7 +46,7 @@ def symbol_rows(data: bytes, name: str) -> Iterator[SymbolRow]:
             parts = line.decode().rstrip("\r\n").split(",", 3)
         except UnicodeDecodeError as error:
             raise InputError("is not text", path=name, offset=offset + error.start) from error
-        if len(parts) != 4 or not all(_NUMBER.fullmatch(part) for part in parts[:2]):
+        if len(parts) != 4 or not (_LABEL.fullmatch(parts[0]) and _WIRE.fullmatch(parts[1])):
             raise no_symbols(number, name)
         yield SymbolRow(number, int(parts[0]), int(parts[1]), parts[2], parts[3])
         offset += len(line)
@@ -58,30 +61,41 @@ def wire_names(path: Path, r1cs: R1cs, wires: Collection[int] | None = None) -> 
     """Return the names of all wires of a constraint system, or of `wires`.
 
     Wire 0, the constant 1, has none. If several signals share a wire, the label of the wire selects
-    the name; a system without labels takes the first. Raises `InputError` for a malformed file, and
-    `MismatchError` if it is visibly the file of another circuit.
+    the name; a system without labels takes the first. Raises `InputError` for a malformed file and
+    for two names of one label, and `MismatchError` if the file is visibly that of another circuit:
+    it gives a label another wire, or lacks the label of a wire.
     """
     name = fspath(path)
     wire_set = None if wires is None else {wire for wire in wires if wire}
     names: dict[int, str] = {}
     labels = r1cs.wire_labels
+    aliases: list[int] = []
     for row in symbol_rows(read_symbol_file(path), name):
         if row.wire < 0:
             continue
         if row.wire >= r1cs.wires or (len(labels) and row.label > r1cs.labels):
             raise _of_another(r1cs, name)
-        if wire_set is not None and row.wire not in wire_set:
+        is_label = not len(labels) or row.label == labels[row.wire]
+        if not is_label:
+            aliases.append(row.label)
+        if not is_label or (wire_set is not None and row.wire not in wire_set):
             continue
-        if row.label == labels[row.wire] if len(labels) else row.wire not in names:
-            names[row.wire] = row.name
-    if not names and (wire_set or (wire_set is None and r1cs.wires > 1)):
+        if names.setdefault(row.wire, row.name) != row.name and len(labels):
+            raise InputError(
+                f"line {row.line} is the second name of label {row.label}; compile the circuit "
+                "again",
+                path=name,
+            )
+    count = r1cs.wires - 1 if wire_set is None else len(wire_set)
+    is_complete = len(names) == count if len(labels) else bool(names) or not count
+    if not is_complete or np.isin(np.array(aliases, np.uint64), labels).any():
         raise _of_another(r1cs, name)
     return names
 
 
 def _of_another(r1cs: R1cs, name: str) -> MismatchError:
     return MismatchError(
-        f"belongs to another circuit than {r1cs.path}; give the .sym file that circom "
-        "wrote with that circuit",
+        f"belongs to another circuit than {r1cs.path}, or lacks lines; give the .sym file that "
+        "was written with that circuit",
         path=name,
     )
