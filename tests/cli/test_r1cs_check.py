@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -313,6 +314,26 @@ def test_counterexample_that_cannot_be_written(
     words[2] = "pair-2.wtns"
     assert entry.run([*words, "pair"]) == 2
     assert Path("pair-2.wtns").read_bytes() == Path("root.r1cs").read_bytes()
+
+
+def test_a_full_disk_leaves_no_counterexample(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The disk is full once one of the two witnesses is written."""
+    flush, flushed = os.fsync, []
+
+    def full(descriptor: int) -> None:
+        if flushed:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        flushed.append(descriptor)
+        flush(descriptor)
+
+    monkeypatch.setattr(os, "fsync", full)
+    before = sorted(os.listdir())
+    words = ["r1cs", "check", "root.r1cs", "--targets", "2", "--counterexample", "pair"]
+    assert entry.run(words) == 5
+    assert "pair-2.wtns: could not be written (No space left" in capsys.readouterr().err
+    assert sorted(os.listdir()) == before
 
 
 def test_sarif_has_the_uri_of_an_unusual_name(folder: Path) -> None:

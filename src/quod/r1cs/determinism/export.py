@@ -10,9 +10,9 @@ from os import fspath
 from typing import Any
 from urllib.parse import quote
 
-from quod.formats.output import write_atomically
+from quod.formats.output import write_all_atomically, write_atomically
 from quod.formats.source import Path
-from quod.formats.wtns import write_wtns
+from quod.formats.wtns import wtns_writer
 from quod.r1cs.determinism.counterexample import witnesses_of
 from quod.r1cs.determinism.report import AMBIGUOUS, UNIQUE, Report, Verdict
 from quod.r1cs.determinism.search.pairs import Pair
@@ -131,6 +131,7 @@ def counterexample_paths(prefix: Path) -> list[pathlib.Path]:
 
 
 def write_counterexample(prefix: Path, field_name: str, pair: Pair) -> None:
-    """Write the two witnesses to `counterexample_paths`; raises OutputError."""
-    for path, witness in zip(counterexample_paths(prefix), witnesses_of(pair, field_name)):
-        write_wtns(path, field_name, witness.values)
+    """Write both witnesses to `counterexample_paths`, or none; raises OutputError."""
+    paths = counterexample_paths(prefix)
+    writers = [wtns_writer(field_name, each.values) for each in witnesses_of(pair, field_name)]
+    write_all_atomically(dict(zip(paths, writers)), private=paths)
