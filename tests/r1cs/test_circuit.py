@@ -277,7 +277,7 @@ def test_tampering_finds_missing_constraints() -> None:
         tampering for tampering in r1cs.trace(loose).tamper(100, {"x": 25}) if tampering.error
     ]
     assert (forgery.before, forgery.public, forgery.free) == (5, ("root",), False)
-    assert str(forgery).startswith("root/wire 2 may be ")
+    assert str(forgery).startswith("root/wire 3 may be ")
     assert "and with it root" in str(forgery)
     free = r1cs.trace(lambda system: system.output("o", system.is_zero(system.private("x"))))
     accepted = free.tamper(100, {"x": 0})

@@ -63,13 +63,13 @@ def _joined(path: str, name: str) -> str:
 
 
 def wire_name(system: TracedSystem, wire: int) -> str:
-    """Return a wire's name for messages: its namespace, and its name or number."""
+    """Return a wire's name for messages: its namespace, and its name or index in a witness."""
     if wire == ONE:
         return "1"
     if wire < 0:
         return system.public_names[-wire - 1]
     path = path_name(system, system.wire_paths[wire - 1])
-    name = system.wire_names.get(wire, f"wire {wire}")
+    name = system.wire_names.get(wire, f"wire {wire + len(system.public_names)}")
     return _joined(path, name)
 
 

@@ -83,7 +83,7 @@ def test_finding_names_the_fault_of_an_audit(name: str) -> None:
 
 def test_place_and_reason_of_a_finding() -> None:
     finding = _report(PAIRS["bits not boolean"][0]).findings[0]
-    assert finding.message.startswith("wire 1, wire 2, wire 3 and 5 more have powers of two")
+    assert finding.message.startswith("wire 3, wire 4, wire 5 and 5 more have powers of two")
     assert "may have any value; constraint 0 (" in finding.message
 
 
@@ -195,7 +195,7 @@ def _unused(*messages: str) -> Callable[[Circuit], Circuit]:
 
 
 @_unused(
-    "public input without effect: sender affects only wire 3, which nothing uses",
+    "public input without effect: sender affects only wire 6, which nothing uses",
     "public input without effect: day occurs in no constraint",
     "unused signal: salt (2 signals) occur in no constraint",
 )
@@ -208,7 +208,7 @@ def inputs_without_effect(system: System) -> None:
 
 
 @_unused(
-    "unused signal: wire 6, wire 3 and wire 2 have no effect: no output and no assertion depends "
+    "unused signal: wire 7, wire 4 and wire 3 have no effect: no output and no assertion depends "
     "on them; constraint 5"
 )
 def chain_of_results(system: System) -> None:
@@ -239,7 +239,7 @@ def assertions(system: System) -> None:
 
 
 @_unused(
-    "not tied to the inputs: wire 1 may have any value, whatever the inputs are: other signals can "
+    "not tied to the inputs: wire 3 may have any value, whatever the inputs are: other signals can "
     "be chosen to fit; constraint 0",
 )
 def output_of_a_hint(system: System) -> None:
@@ -258,7 +258,7 @@ def test_unused_signals(name: str) -> None:
 def test_targets_do_not_change_what_is_unused() -> None:
     """Nor is a target unused, as the caller asks for it."""
     circuit = r1cs.trace(chain_of_results)
-    for targets, count in (["all"], 1), (["cube"], 1), (["wire 6"], 0):
+    for targets, count in (["all"], 1), (["cube"], 1), (["wire 7"], 0):
         rows = rows_of_circuit(circuit.system, targets=targets)
         kinds = [finding.kind for finding in check(rows).findings]
         assert kinds.count(findings.UNUSED) == count, targets

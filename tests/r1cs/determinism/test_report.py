@@ -244,5 +244,5 @@ def test_unknown_target_names_signals_in_its_constraints() -> None:
     assert not result.timed_out
     assert str(result.verdicts[0]) == (
         "value: unknown, in a group of 7 connected constraints; not shown to be unique either: "
-        "wire 1, wire 2, wire 3, wire 4"
+        "wire 3, wire 4, wire 5, wire 6"
     )

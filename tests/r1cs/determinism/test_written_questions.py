@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import tempfile
 from collections.abc import Callable
 from contextlib import redirect_stdout
@@ -85,6 +86,8 @@ STEPS: list[Step] = [
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.integers(0, len(STEPS) - 1), min_size=1, max_size=7), st.booleans())
 def test_questions_of_written_files(numbers: list[int], is_first_public: bool) -> None:
+    """Inputs, targets, names and verdicts are those of `Circuit.check`."""
+
     def function(system: ConstraintSystem) -> None:
         signals = [system.public("a") if is_first_public else system.private("a")]
         for index, number in enumerate(numbers):
@@ -116,6 +119,10 @@ def test_questions_of_written_files(numbers: list[int], is_first_public: bool) -
                 assert chosen == rows_of_circuit(circuit.system, inputs=[name]).inputs
         with redirect_stdout(io.StringIO()) as output:
             code = entry.run(["r1cs", "check", *files, "--quiet", "--json"])
+    # The number in a name, such as `wire 5`, selects that wire.
+    for wire in range(1, circuit.wires):
+        if (number := re.search(r"wire (\d+)$", expected.name(wire))) is not None:
+            assert int(number[1]) == wire
     verdicts = circuit.check().verdicts
     kinds = {verdict.kind for verdict in verdicts}
     assert code == (13 if "ambiguous" in kinds else 14 if "unknown" in kinds or not kinds else 0)
