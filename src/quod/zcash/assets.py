@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from hashlib import blake2s
 
 from quod.curve.edwards.affine import EdwardsPair, edwards_group
@@ -21,7 +22,11 @@ def asset_generator(identifier: bytes) -> EdwardsPair:
 
     Raises InputError if the hash encodes no point, or a point of small order.
     """
-    identifier = exact_bytes("an asset's identifier", identifier, 32)
+    return _generator(exact_bytes("an asset's identifier", identifier, 32))
+
+
+@lru_cache
+def _generator(identifier: bytes) -> EdwardsPair:
     digest = blake2s(identifier, person=ASSET_GENERATOR).digest()
     point = decode_edwards(JUBJUB, digest, check_subgroup=False)
     if edwards_group(JUBJUB).has_small_order(point):

@@ -5,6 +5,7 @@ The repr of a key shows no secret. The operations are not constant-time.
 
 from __future__ import annotations
 
+from functools import cached_property
 from hashlib import blake2s
 
 from quod.curve.edwards.affine import EdwardsPair, edwards_group, edwards_pair
@@ -121,12 +122,12 @@ class ProofGenerationKey:
     def __repr__(self) -> str:
         return "ProofGenerationKey(...)"
 
-    @property
+    @cached_property
     def nk(self) -> EdwardsPair:
         """The key of nullifiers, nk = nsk * H."""
         return multiple(self.nsk, proof_generator(self.protocol))
 
-    @property
+    @cached_property
     def incoming(self) -> int:
         """The incoming viewing key ivk; InputError if it is 0, which has negligible probability."""
         return _incoming_key(self.ak, self.nk, self.protocol)
