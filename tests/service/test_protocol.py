@@ -29,7 +29,10 @@ def test_generated_code_matches_the_protocol(tmp_path: Path) -> None:
 def test_calls() -> None:
     assert CALLS["SubmitProof"].path == "/quod.v1.Prover/SubmitProof"
     assert [call.name for call in CALLS.values() if call.request_streams] == ["UploadProof"]
-    assert [call.name for call in CALLS.values() if call.response_streams] == ["WatchProof"]
+    assert [call.name for call in CALLS.values() if call.response_streams] == [
+        "WatchProof",
+        "Generate",
+    ]
 
 
 def test_states() -> None:

@@ -22,7 +22,7 @@ from quod.cli.groth16 import commands as groth16
 from quod.cli.groth16 import fullprove
 from quod.cli.kernel import commands as kernel
 from quod.cli.parameters import Group
-from quod.cli.service import jobs, keys, serve
+from quod.cli.service import generate, jobs, keys, serve
 
 # Ordered by frequency of use, as in the root's help.
 COMMANDS = Group(
@@ -143,6 +143,8 @@ COMMANDS = Group(
         "serve": serve.serve,
         "submit": jobs.submit,
         "wait": jobs.wait,
+        "generate": generate.generate,
+        "models": generate.models,
         "status": jobs.status,
         "cancel": jobs.cancel,
         "keys": Group(

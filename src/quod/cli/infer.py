@@ -130,7 +130,12 @@ def run(
     ] = 0.0,
     seed: Annotated[
         int | None,
-        Option(metavar="N", least=0, help="Seed of a temperature. Default: from the prompt."),
+        Option(
+            metavar="N",
+            least=0,
+            most=(1 << 64) - 1,
+            help="Seed of a temperature. Default: from the prompt.",
+        ),
     ] = None,
     tokens: Annotated[bool, Option("--tokens", help="Print the numbers of tokens.")] = False,
     plan: PlanFile = None,
@@ -143,12 +148,9 @@ def run(
     The same model, plan, prompt and seed give the same tokens on every device. Names of control
     tokens in the prompt, such as <|im_start|>, stand for these tokens.
     """
-    if (prompt is None) == (prompt_file is None):
-        raise WrongUsage("give the prompt by --prompt or by --prompt-file")
+    text = prompt_text(prompt, prompt_file)
     if system is not None and not chat:
         raise WrongUsage("--system needs --chat")
-    text = prompt if prompt_file is None else _text(prompt_file)
-    assert text is not None
     transformer = _opened(model, plan, context, device, quiet=quiet)
     if chat:
         messages = [] if system is None else [{"role": "system", "content": system}]
@@ -218,6 +220,15 @@ def score(
         ],
         right=("tokens", "perplexity"),
     )
+
+
+def prompt_text(prompt: str | None, prompt_file: Path | None) -> str:
+    """Return the prompt of the options --prompt and --prompt-file, of which one is given."""
+    if prompt is not None and prompt_file is None:
+        return prompt
+    if prompt is not None or prompt_file is None:
+        raise WrongUsage("give the prompt by --prompt or by --prompt-file")
+    return _text(prompt_file)
 
 
 def _opened(

@@ -24,10 +24,11 @@ if TYPE_CHECKING:
     from quod.inference.prover import Prover as Prover
     from quod.inference.statement import VerifyingKey as VerifyingKey
     from quod.inference.statement import error_terms as error_terms
+    from quod.inference.transformer.generation import Batch as Batch
+    from quod.inference.transformer.generation import Generated as Generated
     from quod.inference.transformer.plan import Plan as Plan
     from quod.inference.transformer.plan import Report as Report
     from quod.inference.transformer.plan import read_plan as read_plan
-    from quod.inference.transformer.transformer import Generated as Generated
     from quod.inference.transformer.transformer import Transformer as Transformer
     from quod.inference.verifier import verify as verify
 else:

@@ -81,6 +81,12 @@ class KeyChangedError(ServiceError):
         super().__init__(f"{path}: {message}")
 
 
+class ModelChangedError(ServiceError):
+    """A language model or its plan was replaced after a job for it was submitted."""
+
+    status = "FAILED_PRECONDITION"
+
+
 class KeyTooLargeError(ServiceError):
     """A key exceeds a memory budget even if no other key is loaded.
 

@@ -1,12 +1,13 @@
 """The payload format of jobs: for each partition a witness, a witness's path, or JSON inputs.
 
 A job of Filecoin proofs has the request of cuzk's protocol in the body of its first partition; the
-other bodies are empty.
+other bodies are empty. A job that generates text has one body (`quod.service.generation.requests`).
 
 The server writes payloads to the blob store, and workers read them. Numbers are little-endian:
 
     8 bytes   ``QUODJOB`` and the version, 1
-    u32       the kind: 1 witnesses (.wtns), 2 paths, 3 inputs, 4 a request of cuzk's protocol
+    u32       the kind: 1 witnesses (.wtns), 2 paths, 3 inputs, 4 a request of cuzk's protocol,
+              5 a prompt
     u32       n, the number of partitions
     n x u64   the length of each body in bytes
               the bodies, in the order of the partitions
@@ -34,6 +35,9 @@ from quod.validation import file_path, whole_number
 MAX_INPUT_BYTES: Final = 64 << 20
 """The maximum size of the inputs of one partition."""
 
+MAX_PROMPT_BYTES: Final = 16 << 20
+"""The maximum size of the body of a job that generates text."""
+
 _MAGIC: Final = b"QUODJOB\x01"
 _HEAD: Final = struct.Struct("<8sII")
 _MAX_PATH_BYTES: Final = 8192
@@ -53,6 +57,8 @@ class PayloadKind(IntEnum):
     """Circuit inputs as JSON, from which the circuit's witness calculator computes the witness."""
     VANILLA_PROOFS = 4
     """A SubmitProofRequest of cuzk's protocol, in the first body alone."""
+    PROMPT = 5
+    """The tokens after which a language model generates text, and options, as JSON."""
 
 
 _MAX_BYTES_BY_KIND: Final = {
@@ -60,6 +66,7 @@ _MAX_BYTES_BY_KIND: Final = {
     PayloadKind.PATH: _MAX_PATH_BYTES,
     PayloadKind.INPUTS: MAX_INPUT_BYTES,
     PayloadKind.VANILLA_PROOFS: _MAX_MESSAGE_BYTES,
+    PayloadKind.PROMPT: MAX_PROMPT_BYTES,
 }
 
 

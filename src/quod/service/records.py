@@ -1,4 +1,4 @@
-"""Records of a server's state and its keys; clients import them without the server's modules."""
+"""A server's state, keys and models; clients import them without the server's modules."""
 
 from __future__ import annotations
 
@@ -28,6 +28,24 @@ class RemoteKey:
     bytes: int
     takes_inputs: bool
     problem: str
+
+
+@frozen
+class RemoteModel:
+    """A language model of a server.
+
+    context: the number of positions that fit, of prompt and answer together.
+    vocabulary: the number of tokens.
+    digest: the SHA-256 of its file.
+    plan: the identity of its plan; the same digest, plan, prompt and seed give the same tokens.
+    """
+
+    name: str
+    architecture: str
+    context: int
+    vocabulary: int
+    digest: str
+    plan: str
 
 
 @frozen

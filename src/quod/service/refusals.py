@@ -32,6 +32,7 @@ _REASONS: Final[dict[type[QuodError], str]] = {
     errors.StoreInUseError: "STORE_IN_USE",
     errors.UnavailableError: "UNAVAILABLE",
     errors.KeyChangedError: "KEY_CHANGED",
+    errors.ModelChangedError: "MODEL_CHANGED",
     errors.KeyTooLargeError: "KEY_TOO_LARGE",
     errors.KeyInUseError: "KEY_IN_USE",
     errors.KeysBusyError: "KEYS_BUSY",

@@ -20,7 +20,7 @@ from quod.service.filecoin.worker import FilecoinWorker
 from quod.service.payload import PayloadKind, payload_header
 from quod.service.queue import Job, JobQueue, JobState, Limits, Submission, open_queue
 from quod.service.queue.records import Outcome
-from quod.service.worker import WorkerSettings
+from quod.service.worker import WorkerSettings, device_worker
 
 SECONDS = 120
 
@@ -180,8 +180,8 @@ def test_a_device_that_cannot_be_opened(
     queue: JobQueue, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The delays between attempts double up to a limit; the log has the reason alone."""
-    monkeypatch.setattr(worker_module, "_RETRY_SECONDS", 0.001)
-    monkeypatch.setattr(worker_module, "_MAX_RETRY_SECONDS", 0.003)
+    monkeypatch.setattr(device_worker, "_RETRY_SECONDS", 0.001)
+    monkeypatch.setattr(device_worker, "_MAX_RETRY_SECONDS", 0.003)
     attempts = threading.Semaphore(0)
 
     def fail() -> Provers:

@@ -11,10 +11,13 @@ import httpx
 import uvicorn.server
 
 from quod.service.client import Client
+from quod.service.keys import KeyRepository
 from quod.service.queue import JobQueue
 from quod.service.server.config import Config
 from quod.service.server.listeners import Listeners
+from quod.service.server.pools import make_pool
 from quod.service.server.running import run
+from quod.service.worker import WorkerPool
 from tests.service.server.fake_pool import FakePool
 
 SECONDS = 300
@@ -100,6 +103,29 @@ class RunningServer:
         def make(_config: Config, queue: JobQueue, _repository: object) -> FakePool:
             self.queue, self.pool = queue, FakePool(queue, go=self._go)
             return self.pool
+
+        def started(listeners: Listeners) -> None:
+            self.listeners = listeners
+            self._started.set()
+
+        return await run(self.config, make, started, self._ending, self._hurried)
+
+
+class ConfiguredServer(RunningServer):
+    """`RunningServer` with the pool of its configuration in place of the fake one."""
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._ending.set)
+        self.join()
+
+    async def _serve(self) -> bool:
+        self._loop = asyncio.get_running_loop()
+        self._ending, self._hurried = asyncio.Event(), asyncio.Event()
+
+        def make(config: Config, queue: JobQueue, repository: KeyRepository) -> WorkerPool:
+            self.queue = queue
+            return make_pool(config, queue, repository)
 
         def started(listeners: Listeners) -> None:
             self.listeners = listeners

@@ -160,6 +160,8 @@ def wait(
     results = remote_job.require_results()
     if output_paths and len(results) != 1:
         raise InputError(f"the job has {counted(len(results), 'proof')}; print them with --json")
+    if output_paths and "text" in results[0]:
+        raise InputError("the job has generated text, not a proof; print it with --json")
     from quod.formats.output import write_all_atomically
 
     write_all_atomically(

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _Texts = list[str] | None
 
-_SLOW_THREADS = ("quod-filecoin", "quod-keys", "quod-service")
+_SLOW_THREADS = ("quod-filecoin", "quod-generation", "quod-keys", "quod-service")
 """Names of threads that may still load a key, prove or drain after the server has ended."""
 
 
@@ -49,6 +49,13 @@ def serve(
         Path | None,
         Option(metavar="FOLDER", help="Serve Filecoin proofs, with the parameters of this folder."),
     ] = None,
+    model: Annotated[
+        _Texts,
+        Option(
+            metavar="NAME=FILE",
+            help="Generate text with a model (GGUF), planned by `quod infer plan`; repeatable.",
+        ),
+    ] = None,
     devices: Annotated[
         _Texts, Option("--device", metavar="NAME", help="Device of a worker; may be repeated.")
     ] = None,
@@ -76,7 +83,7 @@ def serve(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Serve proofs over gRPC and HTTP until SIGTERM, which drains it."""
+    """Serve proofs, or text of language models, until SIGTERM, which drains the server."""
     # The gRPC library would write to standard error directly, not to the log.
     os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     _need_libraries()
@@ -94,8 +101,10 @@ def serve(
         ("workers", "devices"): devices, ("workers", "warm"): warm,
         ("workers", "ray"): ray,
         ("filecoin", "params"): None if filecoin is None else str(filecoin),
-    }  # fmt: skip
+    } | _model_flags(model or [])  # fmt: skip
     settings = read_config(config, {name: value for name, value in flags.items() if value})
+    if settings.models and add_key:
+        raise WrongUsage("a server with models makes no proofs; omit --add-key, or --model")
     if settings.filecoin is not None:
         if add_key:
             raise WrongUsage(
@@ -186,6 +195,16 @@ def _add_keys(config: Config, key_arguments: list[str], allow_insecure: bool) ->
         note(f"Registered {name}: {record.identity}.")
 
 
+def _model_flags(arguments: list[str]) -> dict[tuple[str, ...], object]:
+    flags: dict[tuple[str, ...], object] = {}
+    for argument in arguments:
+        name, equals, path = argument.partition("=")
+        if not equals or not path:
+            raise InputError(f"--model takes NAME=FILE, not {argument}")
+        flags["models", name, "path"] = path
+    return flags
+
+
 def _check(config: Config, as_json: bool) -> None:
     from quod.frozen import fields_of
     from quod.service.server.startup_check import check, risks
@@ -206,14 +225,22 @@ def _check(config: Config, as_json: bool) -> None:
             )
             for cost in costs
         ]  # fmt: skip
-        columns = ("key", "device", "bytes read", "host memory", "device memory", "seconds to load")
+        columns = (
+            "model" if config.models else "key",
+            "device",
+            "bytes read",
+            "host memory",
+            "device memory",
+            "seconds to load",
+        )
         show_table((*columns, *["origin"] * has_origins), rows, right=columns[2:])
     failed = [cost for cost in costs if cost.problem]
     for cost in failed:
         warn(f"{cost.key} on {cost.device}: {cost.problem}")
+    what = "models" if config.models else "keys"
     if failed:
         raise ServiceError(
-            f"{len(failed)} of {len(costs)} keys cannot be used for proofs; see the warnings above"
+            f"{len(failed)} of {len(costs)} {what} cannot be used; see the warnings above"
         )
     if config.workers.ray is not None:
         note("The configuration is sound; the cluster's devices were not checked.")
@@ -224,7 +251,7 @@ def _check(config: Config, as_json: bool) -> None:
     if config.filecoin is not None:
         _note_extent(config.workers.warm, [cost.origin for cost in costs])
         return
-    note("The configuration, the keys and the devices are sound.")
+    note(f"The configuration, the {what} and the devices are sound.")
 
 
 def _note_extent(warm: Sequence[str], origins: Sequence[str]) -> None:

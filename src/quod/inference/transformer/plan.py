@@ -88,6 +88,15 @@ class Plan:
         }
         write_atomically(path, json.dumps(document, indent=1).encode() + b"\n", replace=replace)
 
+    @property
+    def identity(self) -> str:
+        """The SHA-256 of the model's digest and the scales, on which every bit of a logit depends.
+
+        Plans that differ only in their report have the same identity.
+        """
+        document = [_FORMAT, _VERSION, self.digest.hex(), self.scales.as_json()]
+        return sha256(json.dumps(document, separators=(",", ":")).encode()).hexdigest()
+
     def check_model(self, model: Gguf, digest: bytes) -> None:
         """Raise MismatchError if this is the plan of another model."""
         if self.digest != digest:

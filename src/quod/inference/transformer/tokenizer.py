@@ -18,8 +18,8 @@ _CONTROL, _USER_DEFINED = 3, 4
 _END_NAMES = frozenset(
     ("<|endoftext|>", "<|im_end|>", "<|eot_id|>", "<|end_of_text|>", "<|end|>", "<end_of_turn>")
 )
-_MAX_WORDS = 1 << 16
-"""Words whose tokens are remembered."""
+_MAX_WORDS, _MAX_WORD = 1 << 16, 64
+"""The number of words whose tokens are cached, and the characters of the longest."""
 
 
 def byte_characters() -> list[str]:
@@ -75,6 +75,11 @@ class Tokenizer:
 
     def __len__(self) -> int:
         return len(self._tokens)
+
+    @property
+    def longest(self) -> int:
+        """The largest number of bytes of a text that one token stands for."""
+        return max(len(token.encode("utf-8", "replace")) for token in self._tokens)
 
     def text_of(self, token: int) -> str:
         """Return a token as the file spells it."""
@@ -152,7 +157,7 @@ class Tokenizer:
                 tokens = [self._ids[symbols]]
             else:
                 tokens = [self._id(symbol) for symbol in merged(symbols, self._ranks)]
-            if len(self._words) < _MAX_WORDS:
+            if len(self._words) < _MAX_WORDS and len(word) <= _MAX_WORD:
                 self._words[word] = tokens
         return tokens
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from fractions import Fraction
 from hashlib import sha256
 from os import fspath
@@ -16,44 +15,34 @@ from quod.device.discovery import DeviceChoice
 from quod.errors import InputError
 from quod.formats.gguf.file import Gguf
 from quod.formats.source import Path
-from quod.frozen import frozen
 from quod.inference.transformer.calibration import calibration_texts
 from quod.inference.transformer.chat import Message, render
 from quod.inference.transformer.device.model import DeviceModel
+from quod.inference.transformer.generation import (
+    Batch,
+    Generated,
+    Generation,
+    scaled_log_probabilities,
+    shared_prefix,
+    temperature_scale,
+)
 from quod.inference.transformer.model import Model, read_model
 from quod.inference.transformer.plan import (
     Plan,
     Progress,
     check_bounds,
     digest_of,
-    log_probabilities,
     make_plan,
     read_plan,
 )
-from quod.inference.transformer.program import Program, Quotient, build, quotient
-from quod.inference.transformer.reference import check_tokens, greedy, sample
+from quod.inference.transformer.program import Program, build
+from quod.inference.transformer.reference import check_tokens
 from quod.inference.transformer.rounding import Integers
 from quod.inference.transformer.tokenizer import Tokenizer
 from quod.validation import flag, plain_bytes, whole_number, whole_number_or_none
 
 _SCORED_TOKENS = 64
 """The tokens whose logits are in memory at once when a text is scored."""
-_MIN_TEMPERATURE, _MAX_TEMPERATURE = Fraction(1, 100), Fraction(100)
-_MAX_DENOMINATOR = 1 << 20
-
-
-@frozen
-class Generated:
-    """A generated token.
-
-    token: Its number.
-    text: Its text; empty while the bytes of a character are incomplete, and for control tokens.
-    log_probability: The logarithm of its probability at temperature 1.
-    """
-
-    token: int
-    text: str
-    log_probability: float
 
 
 def plan_path(model: Path) -> str:
@@ -136,6 +125,11 @@ class Transformer:
         """The number of positions that fit, of prompt and answer together."""
         return self._device_model.context
 
+    @property
+    def memory_bytes(self) -> int:
+        """The bytes that the model takes on its device, with the cache."""
+        return self._device_model.memory_bytes
+
     def chat(self, messages: Sequence[Message], *, answer: bool = True) -> str:
         """Return the prompt of a conversation, by the chat template of the file.
 
@@ -161,12 +155,7 @@ class Transformer:
         """
         text = list(tokens)
         rows = whole_number("rows", rows, 1, len(text))
-        shared = 0
-        while (
-            shared < min(len(self._cached), len(text) - rows)
-            and self._cached[shared] == text[shared]
-        ):
-            shared += 1
+        shared = shared_prefix(self._cached, text[: len(text) - rows + 1])
         self._device_model.rewind(shared)
         self._cached = text[:shared]
         logits = self._device_model.extend(text[shared:], rows=rows)
@@ -187,12 +176,9 @@ class Transformer:
             end = start + _SCORED_TOKENS
             chunk, following = text[start:end], text[start + 1 : end + 1]
             logits = self._device_model.extend(chunk, rows=len(chunk))[: len(following)]
-            all_tokens = self._log_probabilities(logits)
+            all_tokens = scaled_log_probabilities(logits, self.program.logit_bits)
             parts.append(all_tokens[np.arange(len(following)), following])
         return np.concatenate(parts)
-
-    def _log_probabilities(self, logits: Integers) -> NDArray[np.float64]:
-        return log_probabilities(np.ldexp(logits.astype(np.float64), -self.program.logit_bits))
 
     def generate(
         self, prompt: str | Sequence[int], max_tokens: int = 256, *,
@@ -206,7 +192,9 @@ class Transformer:
         stop: More tokens that end the text. A token that ends the text is not returned.
         Raises InputError, before the first token, for an empty or too long prompt.
         """
-        generation = self._generation(prompt, max_tokens, temperature, seed, stop)
+        generation = self.generation(
+            prompt, max_tokens, temperature=temperature, seed=seed, stop=stop
+        )
         return self._generated(generation)
 
     def generate_batch(
@@ -224,108 +212,68 @@ class Transformer:
                 "the model was opened with"
             )
         generations = [
-            self._generation(prompt, max_tokens, temperature, seed, stop) for prompt in prompts
+            self.generation(prompt, max_tokens, temperature=temperature, seed=seed, stop=stop)
+            for prompt in prompts
         ]
         return self._generated_batch(generations)
 
-    def _generation(
-        self, prompt: str | Sequence[int], max_tokens: int, temperature: float | Fraction,
-        seed: bytes | None, stop: Collection[int],
-    ) -> _Generation:  # fmt: skip
+    def batch(self) -> Batch:
+        """Return an empty batch of up to `sequences` texts, which uses the whole cache.
+
+        Texts that `generation` returns are added to it. Use nothing else of this model before the
+        batch is dropped.
+        """
+        self._cached = []
+        return Batch(self._device_model)
+
+    def generation(
+        self, prompt: str | Sequence[int], max_tokens: int = 256, *,
+        temperature: float | Fraction = 0, seed: bytes | None = None, stop: Collection[int] = (),
+    ) -> Generation:  # fmt: skip
+        """Return the state of a text before its first token; see `generate`."""
         tokens = self.tokens_of(prompt)
         limit = whole_number("max_tokens", max_tokens, 0)
-        if not tokens:
-            raise InputError("the prompt has no tokens")
-        if len(tokens) >= self.context:
-            raise InputError(
-                f"the prompt has {len(tokens)} tokens, which leave no room in the context of "
-                f"{self.context}; shorten it or open the model with a larger context"
-            )
+        check_prompt(tokens, self.context)
         check_tokens(self.program, np.array(tokens, np.int64), 0, self.context)
         scale = temperature_scale(temperature, self.program.logit_bits)
         if seed is None:
             seed = sha256(np.array(tokens, "<u4").tobytes()).digest()
-        return _Generation(
+        ends = [whole_number("a token that ends the text", token, 0) for token in stop]
+        return Generation(
             tokens, min(limit, self.context - len(tokens)), scale, plain_bytes("seed", seed),
-            self.tokenizer.ends | frozenset(stop), self.tokenizer.decoder(),
+            self.tokenizer.ends | frozenset(ends), self.tokenizer.decoder(),
+            self.program.logit_bits,
         )  # fmt: skip
 
-    def _generated(self, generation: _Generation) -> Iterator[Generated]:
+    def _generated(self, generation: Generation) -> Iterator[Generated]:
         while generation.limit:
-            generated = self._next(generation, self.logits(generation.tokens)[-1])
+            generated = generation.append(self.logits(generation.tokens)[-1])
             if generated is None:
                 return
             yield generated
 
     def _generated_batch(
-        self, generations: Sequence[_Generation]
+        self, generations: Sequence[Generation]
     ) -> Iterator[tuple[int, Generated]]:
-        model = self._device_model
-        self._cached = []
-        rows = {}
-        for index, generation in enumerate(generations):
-            model.rewind(0, index)
-            if generation.limit:
-                rows[index] = model.extend(generation.tokens, sequence=index)[-1]
-        while rows:
-            chosen = {}
-            for index, logits in rows.items():
-                generated = self._next(generations[index], logits)
-                if generated is None:
-                    continue
-                yield index, generated
-                if generations[index].limit:
-                    chosen[index] = generated.token
-            rows = dict(zip(chosen, model.extend_batch(chosen), strict=True)) if chosen else {}
-
-    def _next(self, generation: _Generation, logits: Integers) -> Generated | None:
-        """Choose the token after those of a generation; None if it ends the text."""
-        token = greedy(logits)
-        if generation.scale is not None:
-            token = sample(logits, generation.scale, generation.seed, len(generation.tokens))
-        if token in generation.ends:
-            return None
-        generation.tokens.append(token)
-        generation.limit -= 1
-        return Generated(
-            token, generation.decode(token), float(self._log_probabilities(logits)[token])
-        )
+        batch = self.batch()
+        texts = {
+            batch.add(generation): index
+            for index, generation in enumerate(generations)
+            if generation.limit
+        }
+        while texts:
+            for step in batch.step():
+                index = texts.pop(step.text) if step.ended else texts[step.text]
+                if step.generated is not None:
+                    yield index, step.generated
 
 
-@dataclass
-class _Generation:
-    """The state of a text that is generated.
-
-    tokens: The tokens so far, with the prompt.
-    limit: The number of tokens that may follow.
-    scale, seed: See `quod.inference.transformer.reference.sample`; without a scale the likeliest
-        token is chosen.
-    ends: The tokens that end the text.
-    decode: Return the text of the next token.
-    """
-
-    tokens: list[int]
-    limit: int
-    scale: Quotient | None
-    seed: bytes
-    ends: frozenset[int]
-    decode: Callable[[int], str]
-
-
-def temperature_scale(temperature: float | Fraction, logit_bits: int) -> Quotient | None:
-    """Return the scale of differences of logits at a temperature; None for 0.
-
-    The temperature is the nearest fraction with a denominator of at most 2**20.
-    """
-    try:
-        exact = Fraction(temperature).limit_denominator(_MAX_DENOMINATOR)
-    except (TypeError, ValueError, OverflowError):
-        raise InputError("temperature is no number") from None
-    if exact == 0:
-        return None
-    if not _MIN_TEMPERATURE <= exact <= _MAX_TEMPERATURE:
+def check_prompt(tokens: Sequence[int], context: int) -> None:
+    """Raise InputError for a prompt without tokens, or one that leaves no room in the context."""
+    if not tokens:
+        raise InputError("the prompt has no tokens")
+    if len(tokens) >= context:
         raise InputError(
-            f"temperature must be 0, or from {float(_MIN_TEMPERATURE)} to "
-            f"{float(_MAX_TEMPERATURE):g}, not {float(temperature):g}"
+            f"the prompt has {len(tokens)} tokens, which leave no room in the context of "
+            f"{context}; shorten it or open the model with a larger context"
         )
-    return quotient(exact.denominator, exact.numerator**2, logit_bits)

@@ -20,9 +20,12 @@ if TYPE_CHECKING:
     from quod.service.client.asynchronous import AsyncClient as AsyncClient
     from quod.service.client.records import ProofRequest as ProofRequest
     from quod.service.client.records import RemoteJob as RemoteJob
+    from quod.service.client.records import Tokens as Tokens
     from quod.service.client.synchronous import Client as Client
+    from quod.service.generation.requests import GenerationRequest as GenerationRequest
     from quod.service.queue.records import JobState as JobState
     from quod.service.records import RemoteKey as RemoteKey
+    from quod.service.records import RemoteModel as RemoteModel
     from quod.service.records import ServerStatus as ServerStatus
 else:
     __getattr__, __dir__ = lazy_names(__name__)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 from typing import TypeVar
 
 import grpc
 
 from quod.errors import QuodError
 from quod.service.client import wire
-from quod.service.client.records import ProofRequest, RemoteJob
+from quod.service.client.records import ProofRequest, RemoteJob, Tokens, tokens_of
+from quod.service.generation.requests import GenerationRequest
 from quod.service.queue.records import Event
-from quod.service.records import RemoteKey, ServerStatus
+from quod.service.records import RemoteKey, RemoteModel, ServerStatus
 
 T = TypeVar("T")
 
@@ -84,15 +86,28 @@ class AsyncClient(wire.Connection):
 
         After an UnavailableError call it again with the number of the last event.
         """
-        call = wire.watch(job, after)
-        events = self._calls[call.name](call.request, metadata=self._metadata)
-        try:
+        async with aclosing(self._stream(wire.watch(job, after))) as events:
             async for event in events:
-                yield call.read(event)
-        except grpc.RpcError as error:
-            raise wire.error_of_call(error, self._address) from None
-        finally:
-            events.cancel()
+                yield event
+
+    async def submit_generation(self, request: GenerationRequest) -> RemoteJob:
+        """Submit a job that generates text; returns when the server has stored the job on disk."""
+        return await self._do(wire.submit_generation(request))
+
+    async def generate(self, request: GenerationRequest) -> AsyncGenerator[Tokens, None]:
+        """Generate text; yield its tokens as the server sends them.
+
+        Raises ServiceError with the reason if the job fails. If the generator is closed before its
+        end, the server cancels the job, unless the request has an idempotency key.
+        """
+        async with aclosing(self._stream(wire.generate(request))) as items:
+            async for item in items:
+                if (tokens := tokens_of(item)) is not None:
+                    yield tokens
+
+    async def models(self) -> list[RemoteModel]:
+        """Return the language models that this client may use."""
+        return await self._do(wire.models())
 
     async def cancel(self, job: str) -> RemoteJob:
         """Cancel a job; an ended job stays unchanged."""
@@ -138,6 +153,17 @@ class AsyncClient(wire.Connection):
 
     async def __aexit__(self, *_: object) -> None:
         await self.close()
+
+    async def _stream(self, call: wire.Call[T]) -> AsyncGenerator[T, None]:
+        """Yield the responses of a call; closing the generator ends the call."""
+        responses = self._calls[call.name](call.request, metadata=self._metadata)
+        try:
+            async for response in responses:
+                yield call.read(response)
+        except grpc.RpcError as error:
+            raise wire.error_of_call(error, self._address) from None
+        finally:
+            responses.cancel()
 
     async def _do(self, call: wire.Call[T]) -> T:
         request = iter(call.request) if isinstance(call.request, list) else call.request

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from quod.errors import InputError, ServiceError
 from quod.frozen import frozen
 from quod.service.encoding import Wire
-from quod.service.queue.records import HIGHEST_PRIORITY, JobRecord, JobState
+from quod.service.queue.records import HIGHEST_PRIORITY, Event, JobRecord, JobState
 from quod.service.queue.validation import checked_name, checked_time
 from quod.validation import shown_kind, whole_number
 
@@ -67,12 +67,41 @@ class ProofRequest:
 
 
 @frozen
+class Tokens:
+    """Tokens of a text, as they are generated.
+
+    first: the number of tokens before them.
+    text: their text; a character whose bytes are incomplete is a part of later text.
+    """
+
+    first: int
+    tokens: tuple[int, ...]
+    text: str
+
+
+def tokens_of(item: RemoteJob | Event) -> Tokens | None:
+    """Return the tokens of an item of a stream; None if it has none.
+
+    Raises ServiceError with the reason for a job that has ended without success.
+    """
+    if isinstance(item, RemoteJob):
+        if item.state.ended:
+            item.require_results()
+        return None
+    if item.kind != "progress":
+        return None
+    data = item.data
+    tokens = tuple(map(int, str(data["tokens"]).split()))
+    return Tokens(int(data["first"]), tokens, str(data["text"]))
+
+
+@frozen
 class RemoteJob(JobRecord):
     """A snapshot of a job of a server.
 
     key: the identity of the proving key.
     results: a document ``{"proof": ..., "publicSignals": ...}`` in snarkjs format for each
-        partition; empty unless the job has succeeded.
+        partition, or ``{"text": ..., "tokens": ...}``; empty unless the job has succeeded.
     """
 
     results: tuple[Mapping[str, Any], ...]
@@ -91,14 +120,30 @@ class RemoteJob(JobRecord):
         Raises ServiceError with the reason unless the job succeeded, InputError if the job has
         several partitions; `results` has their proofs.
         """
-        proof: Mapping[str, Any] = self._result()["proof"]
+        proof: Mapping[str, Any] = self._value("proof")
         return proof
 
     @property
     def public(self) -> Sequence[str]:
         """The public inputs of the proof as decimal strings; raises as `proof` does."""
-        public: Sequence[str] = self._result()["publicSignals"]
+        public: Sequence[str] = self._value("publicSignals")
         return public
+
+    @property
+    def text(self) -> str:
+        """The text of a job that generated one.
+
+        Raises ServiceError with the reason unless the job succeeded, InputError for a proof.
+        """
+        text: str = self._value("text")
+        return text
+
+    def _value(self, name: str) -> Any:
+        result = self._result()
+        if name not in result:
+            what = "text" if "text" in result else "a proof"
+            raise InputError(f"the result of the job {self.id} is {what}; it has no {name}")
+        return result[name]
 
     def _result(self) -> Mapping[str, Any]:
         results = self.require_results()

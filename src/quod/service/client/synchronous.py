@@ -10,9 +10,10 @@ import grpc
 
 from quod.errors import QuodError
 from quod.service.client import wire
-from quod.service.client.records import ProofRequest, RemoteJob
+from quod.service.client.records import ProofRequest, RemoteJob, Tokens, tokens_of
+from quod.service.generation.requests import GenerationRequest
 from quod.service.queue.records import Event
-from quod.service.records import RemoteKey, ServerStatus
+from quod.service.records import RemoteKey, RemoteModel, ServerStatus
 
 T = TypeVar("T")
 
@@ -84,15 +85,25 @@ class Client(wire.Connection):
 
         After an UnavailableError call it again with the number of the last event.
         """
-        call = wire.watch(job, after)
-        events = self._calls[call.name](call.request, metadata=self._metadata)
-        try:
-            for event in events:
-                yield call.read(event)
-        except grpc.RpcError as error:
-            raise wire.error_of_call(error, self._address) from None
-        finally:
-            events.cancel()
+        yield from self._stream(wire.watch(job, after))
+
+    def submit_generation(self, request: GenerationRequest) -> RemoteJob:
+        """Submit a job that generates text; returns when the server has stored the job on disk."""
+        return self._do(wire.submit_generation(request))
+
+    def generate(self, request: GenerationRequest) -> Generator[Tokens, None, None]:
+        """Generate text; yield its tokens as the server sends them.
+
+        Raises ServiceError with the reason if the job fails. If the generator is closed before its
+        end, the server cancels the job, unless the request has an idempotency key.
+        """
+        for item in self._stream(wire.generate(request)):
+            if (tokens := tokens_of(item)) is not None:
+                yield tokens
+
+    def models(self) -> list[RemoteModel]:
+        """Return the language models that this client may use."""
+        return self._do(wire.models())
 
     def cancel(self, job: str) -> RemoteJob:
         """Cancel a job; an ended job stays unchanged."""
@@ -138,6 +149,17 @@ class Client(wire.Connection):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _stream(self, call: wire.Call[T]) -> Generator[T, None, None]:
+        """Yield the responses of a call; closing the generator ends the call."""
+        responses = self._calls[call.name](call.request, metadata=self._metadata)
+        try:
+            for response in responses:
+                yield call.read(response)
+        except grpc.RpcError as error:
+            raise wire.error_of_call(error, self._address) from None
+        finally:
+            responses.cancel()
 
     def _do(self, call: wire.Call[T]) -> T:
         request = iter(call.request) if isinstance(call.request, list) else call.request

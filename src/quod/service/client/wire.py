@@ -17,11 +17,18 @@ from quod.errors import InputError, QuodError, ServiceError
 from quod.frozen import frozen
 from quod.service.client.records import ProofRequest, RemoteJob
 from quod.service.errors import UnauthenticatedError, UnavailableError
+from quod.service.generation.requests import GenerationRequest
 from quod.service.protocol import quod_pb2 as pb
 from quod.service.protocol.calls import CALLS, RemoteCall
-from quod.service.protocol.messages import decode_message, duration, encode_message, seconds_of
+from quod.service.protocol.messages import (
+    decode_message,
+    duration,
+    encode_message,
+    seconds_of,
+    timestamp,
+)
 from quod.service.queue.records import Event
-from quod.service.records import RemoteKey, ServerStatus
+from quod.service.records import RemoteKey, RemoteModel, ServerStatus
 from quod.service.refusals import DOMAIN, Refusal, error_of
 from quod.validation import file_path
 
@@ -125,6 +132,38 @@ def watch(job: str, after: int) -> Call[Event]:
     return Call(
         "WatchProof", pb.WatchProofRequest(job=job, after=after), partial(decode_message, Event)
     )
+
+
+def submit_generation(request: GenerationRequest) -> Call[RemoteJob]:
+    return Call("SubmitGeneration", _generation_message(request), _job)
+
+
+def generate(request: GenerationRequest) -> Call[RemoteJob | Event]:
+    """Submit a job that generates text and stream it, its events and its end."""
+    return Call("Generate", _generation_message(request), _job_or_event)
+
+
+def _generation_message(request: GenerationRequest) -> pb.GenerationRequest:
+    messages = [pb.Message(**message) for message in request.messages or ()]
+    return pb.GenerationRequest(
+        model=request.model, prompt=request.prompt, messages=messages,
+        max_tokens=request.max_tokens, temperature=request.temperature, seed=request.seed,
+        idempotency_key=request.idempotency_key, priority=request.priority,
+        deadline=timestamp(request.deadline),
+    )  # fmt: skip
+
+
+def _job_or_event(response: pb.GenerateResponse) -> RemoteJob | Event:
+    if response.WhichOneof("content") == "job":
+        return _job(response.job)
+    return decode_message(Event, response.event)
+
+
+def models() -> Call[list[RemoteModel]]:
+    return Call(
+        "ListModels", pb.ListModelsRequest(),
+        lambda answer: [decode_message(RemoteModel, model) for model in answer.models],
+    )  # fmt: skip
 
 
 def jobs(most: int, before: str) -> Call[list[RemoteJob]]:

@@ -4,6 +4,8 @@
 
 /** The stages in the order of a proof; each has a lane. */
 export const KINDS = ["witness", "key", "upload", "prove", "check"];
+/** The lanes of the stages of a text. @type {Record<string, string>} */
+const LANES = { prompt: "upload", generate: "prove" };
 /** The time that a lane shows, in seconds. */
 export const WINDOW = 60;
 
@@ -41,7 +43,7 @@ export function draw(canvas, stages, started, end) {
     const y = lane * LANE_HEIGHT;
     pen.fillStyle = colours.track;
     pen.fillRect(0, y, width, BAR_HEIGHT);
-    const visible = stages.filter((stage) => stage.stage === kind && stage.end > begin && stage.begin < end);
+    const visible = stages.filter((stage) => (LANES[stage.stage] ?? stage.stage) === kind && stage.end > begin && stage.begin < end);
     visible.sort((a, b) => a.begin - b.begin);
     if (kind === "prove") {
       pen.fillStyle = colours.idle;
@@ -79,5 +81,5 @@ export function stageAt(canvas, stages, x, y, end) {
   const kind = KINDS[Math.floor(y / LANE_HEIGHT)];
   const pixelSeconds = WINDOW / canvas.clientWidth;
   const time = end - WINDOW + x * pixelSeconds;
-  return stages.find((stage) => stage.stage === kind && stage.begin - pixelSeconds <= time && time <= stage.end + pixelSeconds);
+  return stages.find((stage) => (LANES[stage.stage] ?? stage.stage) === kind && stage.begin - pixelSeconds <= time && time <= stage.end + pixelSeconds);
 }

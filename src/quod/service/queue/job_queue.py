@@ -43,9 +43,15 @@ from quod.service.queue.records import (
 )
 from quod.service.queue.signals import WORK, Callback, end_of
 from quod.service.queue.stores.store import Store
-from quod.service.queue.validation import checked_line, checked_list, checked_name, checked_seconds
+from quod.service.queue.validation import (
+    checked_line,
+    checked_list,
+    checked_name,
+    checked_pair,
+    checked_seconds,
+)
 from quod.service.queue.writer import Call, Operation, Writer
-from quod.validation import exact_bytes, flag, instance, shown_kind, whole_number
+from quod.validation import check_function, exact_bytes, flag, instance, whole_number
 
 T = TypeVar("T")
 
@@ -221,8 +227,7 @@ class JobQueue:
         Returns a function that unsubscribes. The callback runs in any thread and must return
         quickly. Poll every `LOOK_AGAIN_SECONDS` as well: with Postgres a notification can be lost.
         """
-        if not callable(callback):
-            raise InputError(f"the callback must be callable, not {shown_kind(callback)}")
+        check_function("the callback", callback)
         number, _ = number_of(job)
         topic = end_of(number) if end else number
         return self._store.signals.subscribe(topic, lambda _: callback())
@@ -271,17 +276,19 @@ class JobQueue:
             return self._blob_store.open(lease.payload)
         return BytesIO(self._store.read(lambda tx: read_payload(tx, row)))
 
-    def renew(self, leases: Sequence[Lease], *, stage: str = "") -> list[ServiceError | None]:
+    def renew(
+        self, leases: Sequence[Lease], *, stage: str = "",
+        progress: Mapping[str, str | int] | None = None,
+    ) -> list[ServiceError | None]:  # fmt: skip
         """Renew leases; a `stage` that differs from the last one becomes an event for clients.
 
         Call it on progress, several times within `Limits.lease_seconds`, after which a lease is
-        lost. Returns for each lease None or the LeaseLostError that ends it, for example after a
-        cancellation.
+        lost. `progress` is the data of an event of this kind; workers bound their number. Returns
+        for each lease None or the LeaseLostError that ends it, for example after a cancellation.
         """
         checked_name("the stage", stage, empty=True)
-        renewals = tuple(_lease(lease) for lease in checked_list("the leases", leases))
-        errors: list[ServiceError | None] = self._writer.do("renew", Renewal(renewals, stage))
-        return errors
+        renewed = tuple(_lease(lease) for lease in checked_list("the leases", leases))
+        return list(self._writer.do("renew", Renewal(renewed, stage, progress or {})))
 
     def finish(self, lease: Lease, result: bytes) -> Job:
         """Store the result of a partition; the job succeeds with its last partition.
@@ -301,7 +308,7 @@ class JobQueue:
         futures_or_errors: list[Future[Job | ServiceError] | QuodError] = []
         for pair in checked_list("the results", results):
             try:
-                futures_or_errors.append(self._writer.put(self._finish_call(*_pair(pair))))
+                futures_or_errors.append(self._writer.put(self._finish_call(*checked_pair(pair))))
             except QuodError as error:
                 futures_or_errors.append(error)
         return lambda: [
@@ -483,13 +490,6 @@ def _error_of(settled: Future[Job | ServiceError]) -> QuodError | None:
     except QuodError as error:
         return error
     return outcome if isinstance(outcome, ServiceError) else None
-
-
-def _pair(value: object) -> tuple[object, object]:
-    match value:
-        case (lease, result):
-            return lease, result
-    raise InputError(f"give each result as its lease and bytes, not {shown_kind(value)}")
 
 
 def _lease(value: object) -> Lease:

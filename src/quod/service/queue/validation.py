@@ -30,6 +30,14 @@ def checked_line(what: str, value: object) -> str:
     return "".join(character for character in line if character.isprintable())[:_MESSAGE_CHARACTERS]
 
 
+def checked_pair(value: object) -> tuple[object, object]:
+    """Return the lease and the result of a pair."""
+    match value:
+        case (lease, result):
+            return lease, result
+    raise InputError(f"give each result as its lease and bytes, not {shown_kind(value)}")
+
+
 def checked_seconds(what: str, value: object, *, zero: bool = False) -> float:
     """Return a number of seconds above zero, or also zero if `zero`."""
     number = _number(value)

@@ -254,6 +254,21 @@ class Filecoin(_Section):
     """Accept test keys, for which anyone can forge proofs."""
 
 
+class Model(_Section):
+    """A language model that generates text.
+
+    path: its GGUF file.
+    plan: its plan; default: `PATH.plan.json`.
+    context: the positions that fit, of prompt and answer together; default: the model's.
+    sequences: the texts that a worker generates concurrently.
+    """
+
+    path: OwnPath
+    plan: OwnPath | None = None
+    context: Annotated[int, Field(ge=2, le=1 << 20)] | None = None
+    sequences: Annotated[int, Field(ge=1, le=64)] = 4
+
+
 class Tracing(_Section):
     """The OpenTelemetry endpoint (OTLP over HTTP); empty, the default, disables tracing."""
 
@@ -267,6 +282,13 @@ def _client_names(clients: dict[str, ClientSection]) -> dict[str, ClientSection]
     except InputError as error:
         raise ValueError(str(error)) from None
     return clients
+
+
+def _model_names(models: dict[str, Model]) -> dict[str, Model]:
+    for name in models:
+        if _key(name) != f"{name}:latest":
+            raise ValueError(f"the name of a model has no tag: {name}")
+    return models
 
 
 class Config(_Section):
@@ -288,6 +310,8 @@ class Config(_Section):
     log: Log = Log()
     tracing: Tracing = Tracing()
     filecoin: Filecoin | None = None
+    models: Annotated[dict[str, Model], AfterValidator(_model_names)] = {}
+    """Language models by name, in place of proofs."""
 
     @model_validator(mode="before")
     @classmethod
@@ -326,6 +350,10 @@ class Config(_Section):
             )
         if self.workers.ray is not None and self.filecoin is not None:
             raise ValueError("workers on a cluster do not make Filecoin proofs: omit ray")
+        if self.models and (self.filecoin is not None or self.workers.ray is not None):
+            raise ValueError("a server with models has no workers for Filecoin, nor on a cluster")
+        if self.models and self.workers.warm:
+            raise ValueError("the models of a server are all loaded at its start: omit warm")
         if self.workers.ray is not None and self.database is None:
             raise ValueError("workers on a cluster need a queue in Postgres: give its database")
         return self

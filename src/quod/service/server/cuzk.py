@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import time
 from collections import Counter
@@ -65,9 +64,6 @@ class CuzkCalls:
 
     def __init__(self, service: ProvingService, folder: Path) -> None:
         self._service, self._folder = service, folder
-        # Held while a large request is parsed. Several at a time would take the memory and the
-        # threads that a WinningPoSt needs.
-        self._parsing = asyncio.Lock()
 
     async def submit_proof(
         self, client: Client, request: pb.SubmitProofRequest
@@ -189,7 +185,7 @@ class CuzkCalls:
         if request.ByteSize() <= _SMALL_BYTES:
             body, statement = await self._service.read(parse)
         else:
-            async with self._parsing:
+            async with self._service.parsing:
                 body, statement = await to_its_end(self._service.read(parse))
         parameters, partitions = statement.parameters, statement.partitions
         bodies = (body, *[b""] * (partitions - 1))

@@ -36,12 +36,13 @@ class Observer:
     def __init__(self, metrics: Metrics, tracer: Tracer | None = None) -> None:
         self.metrics, self._tracer = metrics, tracer
 
-    def submitted(self, client: Client, job: Job) -> None:
-        """Report a submitted job, new or repeated."""
+    def submitted(self, client: Client, job: Job) -> Job:
+        """Report a submitted job, new or repeated, and return it."""
         self.metrics.submitted(job)
         self.log_action("submitted", client, job)
         if self._tracer is not None:
             self._tracer.submitted(job, TRACEPARENT.get())
+        return job
 
     def log_action(self, what: str, client: Client, job: Job) -> None:
         """Log an action of a client on a job."""

@@ -17,6 +17,7 @@ from google.rpc import code_pb2, error_details_pb2, status_pb2
 from grpc_status import rpc_status
 
 from quod.errors import InputError, QuodError
+from quod.service.generation.requests import DEFAULT_TOKENS, GenerationRequest
 from quod.service.payload import PayloadKind
 from quod.service.protocol import quod_pb2 as pb
 from quod.service.protocol.calls import CALLS, SERVICE, RemoteCall
@@ -48,6 +49,7 @@ _ROLES: Final[Mapping[str, tuple[Role, ...]]] = {
     "CancelProof": (Role.CLIENT, Role.OPERATOR),
     "GetStatus": tuple(Role),
     "ListKeys": (Role.CLIENT, Role.OPERATOR),
+    "ListModels": (Role.CLIENT, Role.OPERATOR),
     "PreloadKey": _OPERATOR,
     "EvictKey": _OPERATOR,
     "ResumeKey": _OPERATOR,
@@ -114,6 +116,34 @@ class Calls:
             async for event in events:
                 if event is not None:
                     yield encode_message(pb.Event, event)
+
+    async def submit_generation(self, client: Client, request: pb.GenerationRequest) -> pb.Job:
+        # The module loads language models, which other servers do not have.
+        from quod.service.generation import calls
+
+        generation = _generation_request(request)
+        return job_message(await calls.submit_generation(self._service, client, generation))
+
+    async def generate(
+        self, client: Client, request: pb.GenerationRequest
+    ) -> AsyncGenerator[pb.GenerateResponse, None]:
+        from quod.service.generation import calls
+
+        generation = _generation_request(request)
+        async with aclosing(calls.generate(self._service, client, generation)) as items:
+            async for item in items:
+                if isinstance(item, JobWithResults):
+                    yield pb.GenerateResponse(job=_job_message(item))
+                elif item is not None:
+                    yield pb.GenerateResponse(event=encode_message(pb.Event, item))
+
+    async def list_models(
+        self, client: Client, _request: pb.ListModelsRequest
+    ) -> pb.ListModelsResponse:
+        from quod.service.generation import calls
+
+        models = calls.list_models(self._service, client)
+        return pb.ListModelsResponse(models=[encode_message(pb.Model, model) for model in models])
 
     async def list_proofs(
         self, client: Client, request: pb.ListProofsRequest
@@ -348,6 +378,16 @@ def _complete_request(request: pb.SubmitProofRequest) -> CompleteRequest:
         ProofRequest, request, kind=PayloadKind[source.upper()], lengths=tuple(map(len, bodies))
     )
     return CompleteRequest(proof, tuple(bodies))
+
+
+def _generation_request(request: pb.GenerationRequest) -> GenerationRequest:
+    messages = [{"role": each.role, "content": each.content} for each in request.messages]
+    return GenerationRequest(
+        request.model, request.prompt if request.HasField("prompt") else None, messages or None,
+        request.max_tokens if request.HasField("max_tokens") else DEFAULT_TOKENS,
+        request.temperature, request.seed if request.HasField("seed") else None,
+        request.idempotency_key, request.priority, time_of(request, "deadline"),
+    )  # fmt: skip
 
 
 def _outcome(outcome: Job | QuodError) -> pb.SubmitProofsResponse.Outcome:

@@ -6,8 +6,9 @@ import asyncio
 import logging
 import time
 from collections import defaultdict
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -83,6 +84,8 @@ class ProvingService:
         self._threads = ThreadPoolExecutor(_READERS, thread_name_prefix="quod-service")
         # Loading a key can take minutes, in which clients need the other threads.
         self._key_threads = ThreadPoolExecutor(_KEY_THREADS, thread_name_prefix="quod-keys")
+        self.parsing = asyncio.Lock()
+        """Held while a large request is parsed: several at a time would take all threads."""
         self.streams = Slots("streams", limits.streams)
         self.waits = Slots("calls that wait", limits.waits)
         self._read_locks: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
@@ -103,7 +106,8 @@ class ProvingService:
         taken: see `JobQueue.begin_submit`.
         """
         self._check_accepts_work()
-        return self._report_submission(client, await self._submitter.submit(client, request, taken))
+        job = await self._submitter.submit(client, request, taken)
+        return self.observer.submitted(client, job)
 
     async def submit_many(
         self, client: Client, requests: Sequence[CompleteRequest | QuodError]
@@ -113,7 +117,7 @@ class ProvingService:
         outcomes = await self._submitter.submit_many(client, requests)
         for outcome in outcomes:
             if isinstance(outcome, Job):
-                self._report_submission(client, outcome)
+                self.observer.submitted(client, outcome)
         return outcomes
 
     async def upload(
@@ -121,9 +125,8 @@ class ProvingService:
     ) -> Job:
         """Submit a job whose payload arrives in chunks."""
         self._check_accepts_work()
-        return self._report_submission(
-            client, await self._submitter.upload(client, request, chunks)
-        )
+        job = await self._submitter.upload(client, request, chunks)
+        return self.observer.submitted(client, job)
 
     async def prove(
         self, client: Client, submit: Submit, timeout: float | None, *, keep: bool,
@@ -136,21 +139,14 @@ class ProvingService:
         Raises UnavailableError if the server ends before the job (`cancel_unkept_jobs`).
         """
         with self.waits.hold(client.name), Changes(self.queue, end=True) as changes:
-            submission = asyncio.ensure_future(submit(lambda job: changes.watch(job.id)))
+            submitting = partial(submit, lambda job: changes.watch(job.id))
             # `submit` refers to the request, whose memory can then be freed.
             del submit
-            if not keep:
-                self._unkept_submissions.add(submission)
-            try:
+            with self.abandoning(submitting, keep=keep) as submission:
+                del submitting
                 job = await asyncio.shield(submission)
                 submitted()
                 outcome = await self._wait_for_end(client, job, changes, timeout)
-            except BaseException:
-                if not keep and not (submission.done() and submission.exception()):
-                    self._run_in_background(self._abandon(submission))
-                raise
-            finally:
-                self._unkept_submissions.discard(submission)
         if outcome.job.state is JobState.CANCELLED and job.id in self._cancelled_at_stop:
             raise UnavailableError(
                 "the server ends and has cancelled this job; send the request again later, or to "
@@ -158,6 +154,27 @@ class ProvingService:
                 retry_seconds=self.limits.drain_seconds,
             )
         return outcome
+
+    @contextmanager
+    def abandoning(
+        self, submit: Callable[[], Coroutine[Any, Any, Job]], *, keep: bool
+    ) -> Iterator[asyncio.Future[Job]]:
+        """Submit a job, which is cancelled if the block fails, or if the server ends before it.
+
+        keep: if True, the job is never cancelled.
+        """
+        submission = asyncio.ensure_future(submit())
+        del submit
+        if not keep:
+            self._unkept_submissions.add(submission)
+        try:
+            yield submission
+        except BaseException:
+            if not keep and not (submission.done() and submission.exception()):
+                self._run_in_background(self._abandon(submission))
+            raise
+        finally:
+            self._unkept_submissions.discard(submission)
 
     async def cancel_unkept_jobs(self) -> None:
         """Cancel the unfinished jobs of waiting calls of `prove`, as no client can find them again.
@@ -447,10 +464,6 @@ class ProvingService:
                 "the server is draining and accepts no jobs; retry later, or use another server",
                 retry_seconds=self.limits.drain_seconds,
             )
-
-    def _report_submission(self, client: Client, job: Job) -> Job:
-        self.observer.submitted(client, job)
-        return job
 
     def _worker(self, name: str) -> str | None:
         names = [worker.name for worker in self.pool.status()]

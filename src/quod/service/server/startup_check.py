@@ -20,7 +20,7 @@ from quod.service.keys.needs import Tier
 from quod.service.keys.repository import ListedKey
 from quod.service.server.config import Config, Filecoin
 from quod.service.server.listeners import check_listen
-from quod.service.server.pools import worker_settings
+from quod.service.server.pools import served_models, worker_settings
 from quod.service.worker.opening import opener
 from quod.service.worker.settings import sharing
 
@@ -36,8 +36,8 @@ class KeyCost:
 
     read_bytes: bytes read from disk.
     host_bytes, device_bytes: upper bounds of its memory; None for a circuit of Filecoin that is not
-        warm, as its memory is computed when it is opened.
-    load_seconds: measured for warm keys, None for others.
+        warm, as its memory is computed when it is opened. A language model is a key, too.
+    load_seconds: measured for warm keys and models, None for others.
     problem: the reason why it cannot be used, or empty.
     origin: of a circuit's file: "network", "test key", or "not checked" if only its digest, which
         takes minutes, could show its origin; empty for other keys.
@@ -86,6 +86,9 @@ def check(config: Config) -> Iterator[KeyCost]:
     check_listen(config)
     if config.filecoin is not None:
         yield from _circuit_costs(config, config.filecoin)
+        return
+    if config.models:
+        yield from _model_costs(config)
         return
     repository = KeyRepository(config.keys_folder)
     warm_identities = {repository.resolve(name) for name in config.workers.warm}
@@ -164,6 +167,24 @@ def _circuit_costs(config: Config, section: Filecoin) -> Iterator[KeyCost]:
                 _origin_text(parameters, path),
             )  # fmt: skip
         provers.close()
+
+
+def _model_costs(config: Config) -> Iterator[KeyCost]:
+    """Open each language model on each device, as a worker does."""
+    for model in served_models(config):
+        for name in dict.fromkeys(config.workers.devices):
+            seconds, problem, nbytes = None, "", None
+            on_host = in_host_memory(resolve_device(name))
+            try:
+                begin = perf_counter()
+                nbytes = model.open(name).memory_bytes
+                seconds = perf_counter() - begin
+            except QuodError as error:
+                problem = str(error)
+            yield KeyCost(
+                model.name, (), name, existing_size(model.path) or 0, nbytes if on_host else 0,
+                0 if on_host else nbytes, seconds, problem,
+            )  # fmt: skip
 
 
 def _origin_text(parameters: ParameterSet, path: Path) -> str:

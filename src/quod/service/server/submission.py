@@ -309,15 +309,9 @@ class Submitter:
             raise PermissionDeniedError(
                 f"{client.name} has no root and must not name files; send the witness"
             )
-        if request.kind is PayloadKind.VANILLA_PROOFS:
-            return self._circuit(client, request.key)
+        if request.kind in (PayloadKind.VANILLA_PROOFS, PayloadKind.PROMPT):
+            return check_key_name(client, request.key)
         return self.identity(client, request.key)
-
-    def _circuit(self, client: Client, name: str) -> str:
-        """Return the name of a Filecoin circuit, the key of its jobs, if the client may use it."""
-        if client.keys is not None and str(parse_name(name)) not in client.keys:
-            raise PermissionDeniedError(f"{client.name} may not use this key")
-        return name
 
     def _payload(self, client: Client, request: CompleteRequest) -> tuple[bytes, ...]:
         """Build the chunks of a request's payload."""
@@ -374,6 +368,16 @@ class Submitter:
 
 def _names_files(request: CompleteRequest | QuodError) -> bool:
     return isinstance(request, CompleteRequest) and request.proof.kind is PayloadKind.PATH
+
+
+def check_key_name(client: Client, name: str) -> str:
+    """Return the name of a Filecoin circuit or a language model, the key of its jobs.
+
+    Raises PermissionDeniedError for one that the client may not use, whether or not it exists.
+    """
+    if client.keys is not None and str(parse_name(name)) not in client.keys:
+        raise PermissionDeniedError(f"{client.name} may not use this key")
+    return name
 
 
 async def to_its_end(work: Coroutine[Any, Any, T]) -> T:

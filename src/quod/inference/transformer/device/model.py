@@ -99,6 +99,11 @@ class DeviceModel:
         return sizes
 
     @property
+    def memory_bytes(self) -> int:
+        """The bytes that the weights, the cache and the values of a chunk take."""
+        return memory_bytes(self.program, self._sizes)
+
+    @property
     def sequences(self) -> int:
         """The number of sequences that the cache holds."""
         return self._sizes.sequences

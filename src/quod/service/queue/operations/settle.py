@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from quod.errors import ServiceError
 from quod.service.errors import LeaseLostError
@@ -44,10 +44,14 @@ class Report:
 
 @dataclass(frozen=True)
 class Renewal:
-    """Leases to renew; `stage` is the stage they have reached, "" for no change."""
+    """Leases to renew; `stage` is the stage they have reached, "" for no change.
+
+    progress: the data of an event `progress` of each job, empty for none.
+    """
 
     leases: tuple[Lease, ...]
     stage: str = ""
+    progress: Mapping[str, str | int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -173,30 +177,30 @@ def renew(
 ) -> list[list[LeaseLostError | None]]:
     """Renew leases; return for each None or its error."""
 
-    def renew_lease(lease: Lease, stage: str) -> LeaseLostError | None:
+    def renew_lease(lease: Lease, renewal: Renewal) -> LeaseLostError | None:
         number, _ = number_of(lease.job)
         renewed = tx.run(
             "UPDATE part SET renewals = renewals + 1 WHERE job = ? AND partition = ? "
             f"AND token = ? AND state = {PartState.RUNNING:d}",
             (number, lease.partition, lease.token),
         )
-        if renewed and not stage:
+        if renewed and not renewal.stage and not renewal.progress:
             return None
         # If the lease was not renewed, locking it raises the reason.
         try:
-            _record_stage(
-                tx, rules, lock_partition(tx, number, lease.partition, lease.token), stage
-            )
+            part = lock_partition(tx, number, lease.partition, lease.token)
+            _record_stage(tx, rules, part, renewal.stage)
+            _record_progress(tx, rules, part, renewal.progress)
         except LeaseLostError as error:
             return error
         return None
 
-    return [[renew_lease(lease, renewal.stage) for lease in renewal.leases] for renewal in renewals]
+    return [[renew_lease(lease, renewal) for lease in renewal.leases] for renewal in renewals]
 
 
 def _record_stage(tx: Transaction, rules: Rules, part: LeasedPartition, stage: str) -> None:
     job = part.job
-    if part.stage == stage or job.stages >= rules.limits.stage_events:
+    if stage in ("", part.stage) or job.stages >= rules.limits.stage_events:
         return
     event = next_event(job, rules.clock.wall(), "stage", partition=part.partition, stage=stage)
     job.stages += 1
@@ -209,3 +213,12 @@ def _record_stage(tx: Transaction, rules: Rules, part: LeasedPartition, stage: s
         (job.events, job.stages, job.number),
     )
     write_events(tx, [event])
+
+
+def _record_progress(
+    tx: Transaction, rules: Rules, part: LeasedPartition, progress: Mapping[str, str | int]
+) -> None:
+    if progress:
+        event = next_event(part.job, rules.clock.wall(), "progress", **progress)
+        tx.run("UPDATE job SET events = ? WHERE number = ?", (part.job.events, part.job.number))
+        write_events(tx, [event])

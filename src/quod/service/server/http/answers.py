@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from typing import Any
 
 from starlette.responses import JSONResponse, Response
 
@@ -32,12 +33,17 @@ def refusal_response(refusal: Refusal, status: int | None = None) -> Response:
     )
 
 
-def job_response(job_results: JobWithResults) -> Response:
-    """Build the answer for a job with its results: 202 until it has ended, then 200."""
-    document = encode_answer(job_results.job)
+def job_document(job_results: JobWithResults) -> dict[str, Any]:
+    """Encode a job with its results."""
+    document: dict[str, Any] = encode_answer(job_results.job)
     if job_results.results:
         document["results"] = [json.loads(result) for result in job_results.results]
-    return JSONResponse(document, 200 if job_results.job.state.ended else 202)
+    return document
+
+
+def job_response(job_results: JobWithResults) -> Response:
+    """Build the answer for a job with its results: 202 until it has ended, then 200."""
+    return JSONResponse(job_document(job_results), 200 if job_results.job.state.ended else 202)
 
 
 def event_text(event: Event | None) -> str:

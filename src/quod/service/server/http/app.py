@@ -17,7 +17,7 @@ from quod import __version__
 from quod.errors import InputError, QuodError
 from quod.service.refusals import Refusal
 from quod.service.server.clients import Clients
-from quod.service.server.http import health, keys, operation, proofs
+from quod.service.server.http import generation, health, keys, operation, proofs
 from quod.service.server.http.answers import refusal_response, refused
 from quod.service.server.http.guard import Guard, Observed
 from quod.service.server.service import ProvingService
@@ -25,7 +25,7 @@ from quod.service.server.service import ProvingService
 PAGE: Final = Path(quod.service.__file__).parent / "page"
 """Static files, if installed: `index.html` is the page at ``/``."""
 
-ROUTERS: Final = (proofs.router, keys.router, operation.router, health.router)
+ROUTERS: Final = (proofs.router, generation.router, keys.router, operation.router, health.router)
 """The routes of each topic, in the order of the OpenAPI document."""
 
 

@@ -38,8 +38,17 @@ _OBJECT: Final[dict[str, Any]] = {
 }
 
 
-class _Body(BaseModel):
+class StrictBody(BaseModel):
+    """A body that rejects unknown fields; errors do not show values."""
+
     model_config = ConfigDict(extra="forbid", hide_input_in_errors=True)
+
+
+def merged_key(body: str, header: str | None) -> str:
+    """Return the idempotency key of a body and a header; InputError if they differ."""
+    if header and body and header != body:
+        raise InputError("header and body have different keys", section="idempotency_key")
+    return body or header or ""
 
 
 def _decoded(text: object) -> bytes:
@@ -56,7 +65,7 @@ def _object_text(value: object) -> str | None:
     raise ValueError("must be an object")
 
 
-class WitnessBody(_Body):
+class WitnessBody(StrictBody):
     """The witness of one partition: exactly one of these fields."""
 
     inputs: Annotated[str | None, BeforeValidator(_object_text), WithJsonSchema(_OBJECT)] = Field(
@@ -94,8 +103,7 @@ class ProofBody(WitnessBody):
 
     def to_request(self, header: str | None = None) -> CompleteRequest:
         """Convert to a request; `header` is the idempotency key of the HTTP header."""
-        if header and self.idempotency_key and header != self.idempotency_key:
-            raise InputError("header and body have different keys", section="idempotency_key")
+        idempotency_key = merged_key(self.idempotency_key, header)
         optional_bodies = [witness.kind_and_body() for witness in (self, *self.witnesses)]
         kinds_and_bodies = [body for body in optional_bodies if body is not None]
         if (
@@ -112,8 +120,8 @@ class ProofBody(WitnessBody):
             raise InputError("all witnesses of a job must have the same kind", section="witnesses")
         bodies = tuple(body for _, body in kinds_and_bodies)
         proof = ProofRequest(
-            self.key, kinds.pop(), tuple(map(len, bodies)), self.idempotency_key or header or "",
-            self.priority, self.deadline,
+            self.key, kinds.pop(), tuple(map(len, bodies)), idempotency_key, self.priority,
+            self.deadline,
         )  # fmt: skip
         return CompleteRequest(proof, bodies)
 
@@ -128,7 +136,7 @@ class ProveBody(ProofBody):
         return self.to_request(header), self.timeout
 
 
-class ManyBody(_Body):
+class ManyBody(StrictBody):
     """Up to 1,000 proofs."""
 
     proofs: list[ProofBody]
@@ -138,7 +146,7 @@ class ManyBody(_Body):
         return read_submissions(self.proofs, ProofBody.to_request)
 
 
-class KeyBody(_Body):
+class KeyBody(StrictBody):
     """The parameters of an action on a key, on all workers or one."""
 
     worker: str = ""

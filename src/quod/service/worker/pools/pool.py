@@ -32,7 +32,10 @@ class WorkerState(StrEnum):
 
 
 class Stage(StrEnum):
-    """The stages of a proof in order; PROVE is the computation on the device."""
+    """The stages of a proof in order, then those of a text.
+
+    PROVE and GENERATE are the computation on the device.
+    """
 
     WITNESS = "witness"
     """The witness is read, or computed from inputs."""
@@ -41,6 +44,9 @@ class Stage(StrEnum):
     UPLOAD = "upload"
     PROVE = "prove"
     CHECK = "check"
+    PROMPT = "prompt"
+    """The prompt of a text is evaluated."""
+    GENERATE = "generate"
 
 
 @frozen

@@ -1,0 +1,1 @@
+"""Text of language models as jobs of the service."""
