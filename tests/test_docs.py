@@ -249,6 +249,8 @@ COMMANDS = [
     "keys evict",
     "keys resume",
     "serve",
+    "generate",
+    "models",
     "submit",
     "wait",
     "status",

@@ -21,6 +21,9 @@ WRITERS: dict[str, Callable[[Path], Path]] = {
         path, width=256, hidden=256, heads=4, kinds=("Q4_K", "Q6_K"), tied=False
     ),
     "gpt2": write_gpt2,
+    "qwen2": lambda path: write_llama(
+        path, width=256, hidden=256, kinds=("Q5_K", "Q8_0"), family="qwen2"
+    ),
     "uniform": lambda path: write_llama(
         path, width=32, hidden=64, heads=2, kv_heads=1, kinds=("Q4_1",)
     ),

@@ -45,13 +45,13 @@ def blocks_of(kind: str, values: NDArray[np.float32]) -> NDArray[Any]:
     """Values as blocks of a type; those of K-quants are random, with about the same scales."""
     if kind in ("F32", "F16"):
         return values.astype({"F32": np.float32, "F16": np.float16}[kind])
-    if kind not in ("Q4_K", "Q6_K"):
+    if kind not in ("Q4_K", "Q5_K", "Q6_K"):
         return np.asarray(gguf.quants.quantize(values, gguf.GGMLQuantizationType[kind]))
     size = gguf.GGML_QUANT_SIZES[gguf.GGMLQuantizationType[kind]][1]
     rng = np.random.default_rng(int(abs(values[0, 0]) * 1e6))
     blocks = rng.integers(0, 256, (len(values), values.shape[1] // 256, size), np.uint8)
     scale = rng.uniform(1e-4, 4e-4, (*blocks.shape[:2], 1)).astype(np.float16).view(np.uint8)
-    if kind == "Q4_K":
+    if kind in ("Q4_K", "Q5_K"):
         blocks[..., 0:2], blocks[..., 2:4] = scale, (scale.view(np.float16) * 6).view(np.uint8)
     else:
         blocks[..., 208:210] = (scale.view(np.float16) / 4).view(np.uint8)
@@ -79,8 +79,9 @@ class _Tensors:
 def write_llama(
     path: Path, *, width: int = 64, hidden: int = 96, heads: int = 4, kv_heads: int = 2,
     kinds: tuple[str, ...] = LEGACY, tied: bool = True, seed: int = 1, context: int = 256,
+    family: str = "llama",
 ) -> Path:  # fmt: skip
-    """Write a model of the Llama family with two layers."""
+    """Write a model of the Llama family with two layers; one of Qwen2's has biases."""
     tensors, kv_width = _Tensors(kinds, seed), width // heads * kv_heads
     tensors.matrix("token_embd", VOCABULARY, width, 8.0)
     for layer in range(2):
@@ -89,6 +90,9 @@ def write_llama(
         tensors.matrix(prefix + "attn_q", width, width, 2.0)
         tensors.matrix(prefix + "attn_k", kv_width, width, 2.0)
         tensors.matrix(prefix + "attn_v", kv_width, width)
+        if family == "qwen2":
+            for name, length in (("q", width), ("k", kv_width), ("v", kv_width)):
+                tensors.vector(f"{prefix}attn_{name}.bias", length, 0.5)
         tensors.matrix(prefix + "attn_output", width, width)
         tensors.vector(prefix + "ffn_norm.weight", width, 1.0)
         tensors.matrix(prefix + "ffn_gate", hidden, width, 2.0)
@@ -98,17 +102,18 @@ def write_llama(
     if not tied:
         tensors.matrix("output", VOCABULARY, width)
     metadata = {
-        "general.architecture": "llama",
-        "llama.block_count": np.uint32(2),
-        "llama.context_length": np.uint32(context),
-        "llama.embedding_length": np.uint32(width),
-        "llama.feed_forward_length": np.uint32(hidden),
-        "llama.attention.head_count": np.uint32(heads),
-        "llama.attention.head_count_kv": np.uint32(kv_heads),
-        "llama.attention.layer_norm_rms_epsilon": np.float32(1e-5),
-        "llama.rope.freq_base": np.float32(10000),
+        "general.architecture": family,
+        f"{family}.block_count": np.uint32(2),
+        f"{family}.context_length": np.uint32(context),
+        f"{family}.embedding_length": np.uint32(width),
+        f"{family}.feed_forward_length": np.uint32(hidden),
+        f"{family}.attention.head_count": np.uint32(heads),
+        f"{family}.attention.head_count_kv": np.uint32(kv_heads),
+        f"{family}.attention.layer_norm_rms_epsilon": np.float32(1e-5),
+        f"{family}.rope.freq_base": np.float32(10000),
     }
-    write_gguf(path, metadata | tokenizer_metadata(), tensors.tensors)
+    names = tokenizer_metadata("qwen2" if family == "qwen2" else "smollm")
+    write_gguf(path, metadata | names, tensors.tensors)
     return path
 
 

@@ -22,7 +22,7 @@ from tests.support.webgpu_quick import is_software
 TOKENS = np.random.default_rng(6).integers(0, VOCABULARY, 21)
 
 
-@pytest.mark.parametrize("name", ["llama", "untied", "gpt2", "narrow"])
+@pytest.mark.parametrize("name", ["llama", "untied", "gpt2", "qwen2", "narrow"])
 def test_devices_equal_the_reference(
     device: AnyDevice, programs: dict[str, Program], name: str
 ) -> None:

@@ -42,7 +42,7 @@ def plan() -> Plan:
     return Transformer.make_plan(MODEL)
 
 
-@pytest.mark.parametrize("name", ["smollm", "gpt-2", "llama-bpe"])
+@pytest.mark.parametrize("name", ["smollm", "gpt-2", "llama-bpe", "qwen2"])
 def test_tokens_are_those_of_hugging_face(file: Gguf, name: str) -> None:
     tokenizers = pytest.importorskip("tokenizers", reason="run tools/setup.sh smollm2")
     split = tokenizers.pre_tokenizers
@@ -57,15 +57,16 @@ def test_tokens_are_those_of_hugging_face(file: Gguf, name: str) -> None:
             ignore_merges=name == "llama-bpe",
         )
     )
+    byte_level_alone = split.ByteLevel(add_prefix_space=False, use_regex=False)
+    llama3, qwen2 = (
+        split.Split(tokenizers.Regex(pattern), "isolated")
+        for pattern in (LLAMA3, LLAMA3.replace("{1,3}", ""))
+    )
     expected.pre_tokenizer = {
         "smollm": split.Sequence([split.Digits(individual_digits=True), byte_level]),
         "gpt-2": byte_level,
-        "llama-bpe": split.Sequence(
-            [
-                split.Split(tokenizers.Regex(LLAMA3), "isolated"),
-                split.ByteLevel(add_prefix_space=False, use_regex=False),
-            ]
-        ),
+        "llama-bpe": split.Sequence([llama3, byte_level_alone]),
+        "qwen2": split.Sequence([qwen2, byte_level_alone]),
     }[name]
     for text in random_texts(1000):
         assert tokenizer.encode(text, starts=False) == expected.encode(text).ids

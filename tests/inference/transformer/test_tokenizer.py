@@ -63,6 +63,7 @@ def tokenizer_of(folder: Path, changes: Mapping[str, Any] = {}) -> Tokenizer:
             "I'LL pay 12345.\n\n x",
             ["I", "'LL", " pay", " ", "123", "45", ".\n\n", " x"],
         ),
+        ("qwen2", "I'LL pay 12.\n\n x", ["I", "'LL", " pay", " ", "1", "2", ".\n\n", " x"]),
         ("llama-bpe", "\x1c a", ["\x1c", " a"]),
     ],
 )
@@ -138,7 +139,7 @@ def test_the_beginning_is_the_files_choice(tmp_path: Path) -> None:
     ("changes", "message"),
     [
         ({"tokenizer.ggml.model": "llama"}, "is 'llama'; Quod reads byte-pair tokenizers"),
-        ({"tokenizer.ggml.pre": "qwen2"}, "is 'qwen2'; Quod has gpt-2, smollm, llama-bpe"),
+        ({"tokenizer.ggml.pre": "viking"}, "is 'viking'; Quod has gpt-2, smollm, qwen2"),
         ({"tokenizer.ggml.tokens": None}, "is missing, or no list of texts"),
         ({"tokenizer.ggml.merges": "a b"}, "is missing, or no list of texts"),
         ({"tokenizer.ggml.token_type": np.ones(3, np.int32)}, "is no list with a number per"),

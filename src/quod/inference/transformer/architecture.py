@@ -29,6 +29,7 @@ class Family:
     rotary: Whether positions rotate queries and keys, or are learned vectors.
     centred: Whether norms subtract the mean (LayerNorm), or do not (RMS norm).
     epsilon: The metadata key of the norms' epsilon.
+    rotates_halves: Whether channels i and i + half of a head rotate together, or 2 i and 2 i + 1.
     """
 
     name: str
@@ -36,12 +37,16 @@ class Family:
     rotary: bool
     centred: bool
     epsilon: str
+    rotates_halves: bool = False
 
 
 FAMILIES: dict[str, Family] = NameTable(
     "quod.inference.transformer.FAMILIES", "an architecture",
     {
         "llama": Family("llama", True, True, False, "attention.layer_norm_rms_epsilon"),
+        "qwen2": Family(
+            "qwen2", True, True, False, "attention.layer_norm_rms_epsilon", rotates_halves=True
+        ),
         "gpt2": Family("gpt2", False, False, True, "attention.layer_norm_epsilon"),
     },
 )  # fmt: skip
@@ -96,7 +101,7 @@ def read_architecture(model: Gguf) -> Architecture:
         raise InputError("has no architecture, so it is no language model", path=model.path)
     if name not in FAMILIES:
         raise InputError(
-            f"has the architecture {shown(name)}; Quod runs {' and '.join(FAMILIES)}",
+            f"has the architecture {shown(name)}; Quod runs {', '.join(FAMILIES)}",
             path=model.path, section="metadata 'general.architecture'",
         )  # fmt: skip
     family = FAMILIES[name]

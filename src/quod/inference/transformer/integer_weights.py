@@ -69,9 +69,8 @@ class IntegerMatrix:
         grouped -= self.minima[rows][:, :, None]
         return quants
 
-    def slice_rows(self, start: int, stop: int) -> IntegerMatrix:
-        """Return some of the rows."""
-        rows = slice(start, stop)
+    def take_rows(self, rows: slice | NDArray[Any]) -> IntegerMatrix:
+        """Return some of the rows, or all of them in another order."""
         return IntegerMatrix(
             self.name, self.bits, self.group, self.quants[rows], self.scales[rows],
             self.minima[rows], self.exponent,
@@ -137,6 +136,17 @@ def _q4_k(blocks: Bytes) -> _Blocks:
     return _Blocks(nibbles(blocks[:, 16:], 32), _f16(blocks, 0) * scales, _f16(blocks, 2) * minima)
 
 
+def _q5_k(blocks: Bytes) -> _Blocks:
+    scales, minima = six_bit_scales(blocks)
+    # Bit r of a byte belongs to run r of 32 elements.
+    bits = np.unpackbits(blocks[:, 16:48, None], axis=2, bitorder="little")
+    top_bits = bits.transpose(0, 2, 1).reshape(len(blocks), 256)
+    return _Blocks(
+        (nibbles(blocks[:, 48:], 32) | top_bits << 4).astype(np.uint8), _f16(blocks, 0) * scales,
+        _f16(blocks, 2) * minima,
+    )  # fmt: skip
+
+
 def _q6_k(blocks: Bytes) -> _Blocks:
     scales = blocks[:, 192:208].view(np.int8).astype(np.int64)
     return _centred(quants_of(blocks), _f16(blocks, 208) * scales, 32)
@@ -150,6 +160,7 @@ _FORMS: dict[str, _Form] = NameTable(
         "Q5_0": _Form(8, 32, (0,), _q5_0),
         "Q8_0": _Form(8, 32, (0,), _q8_0),
         "Q4_K": _Form(4, 32, (0, 2), _q4_k),
+        "Q5_K": _Form(8, 32, (0, 2), _q5_k),
         "Q6_K": _Form(8, 16, (208,), _q6_k),
     },
 )  # fmt: skip

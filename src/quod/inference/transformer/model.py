@@ -131,6 +131,8 @@ class _Reader:
             query = self._linear(prefix + "attn_q", queries, width)
             key = self._linear(prefix + "attn_k", keys, width)
             value = self._linear(prefix + "attn_v", keys, width)
+        if shape.family.rotates_halves:
+            query, key = (_interleaved(linear, shape.head_width) for linear in (query, key))
         gate = (
             self._linear(prefix + "ffn_gate", shape.hidden, width) if shape.family.gated else None
         )
@@ -190,10 +192,22 @@ class _Reader:
             )  # fmt: skip
 
 
+def _interleaved(linear: Linear, head_width: int) -> Linear:
+    """Return queries or keys in the order of the program, from heads that rotate halves.
+
+    Channels i and i + half of a head rotate together, and become channels 2 i and 2 i + 1. As
+    queries and keys have the same order, no score changes.
+    """
+    heads = np.arange(linear.matrix.rows).reshape(-1, 2, head_width // 2)
+    order = heads.transpose(0, 2, 1).reshape(-1)
+    bias = None if linear.bias is None else linear.bias[order]
+    return Linear(linear.matrix.take_rows(order), bias)
+
+
 def _split(linear: Linear, sizes: tuple[int, ...]) -> Iterator[Linear]:
     start = 0
     for size in sizes:
         stop = start + size
         bias = None if linear.bias is None else linear.bias[start:stop]
-        yield Linear(linear.matrix.slice_rows(start, stop), bias)
+        yield Linear(linear.matrix.take_rows(slice(start, stop)), bias)
         start = stop

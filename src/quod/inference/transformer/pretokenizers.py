@@ -40,7 +40,7 @@ _GPT2 = (
     "'s|'t|'re|'ve|'m|'ll|'d| ?[<L>]+| ?[<N>]+| ?[^<S><L><N>]+|[<S>]+(?![^<S>])|[<S>]+"
 )  # fmt: skip
 _LLAMA3 = (
-    "'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]|[^\\r\\n<L><N>]?[<L>]+|[<N>]{1,3}"
+    "'[sS]|'[tT]|'[rR][eE]|'[vV][eE]|'[mM]|'[lL][lL]|'[dD]|[^\\r\\n<L><N>]?[<L>]+|[<N>]{1,<most>}"
     "| ?[^<S><L><N>]+[\\r\\n]*|[<S>]*[\\r\\n]+|[<S>]+(?![^<S>])|[<S>]+"
 )
 
@@ -56,8 +56,9 @@ def _digits() -> re.Pattern[str]:
 
 
 @cache
-def _llama3() -> re.Pattern[str]:
-    return _compiled(_LLAMA3)
+def _llama3(digits: int) -> re.Pattern[str]:
+    """Return the pattern of Llama 3, with words of up to `digits` digits."""
+    return _compiled(_LLAMA3.replace("<most>", str(digits)))
 
 
 def _split_gpt2(text: str) -> Iterator[str]:
@@ -71,7 +72,11 @@ def _split_digits(text: str) -> Iterator[str]:
 
 
 def _split_llama3(text: str) -> Iterator[str]:
-    yield from _llama3().findall(text)
+    yield from _llama3(3).findall(text)
+
+
+def _split_qwen2(text: str) -> Iterator[str]:
+    yield from _llama3(1).findall(text)
 
 
 @frozen
@@ -95,6 +100,7 @@ PRETOKENIZERS: dict[str, Pretokenizer] = NameTable(
     {
         "gpt-2": Pretokenizer(_split_gpt2),
         "smollm": Pretokenizer(_split_digits),
+        "qwen2": Pretokenizer(_split_qwen2),
         "llama-bpe": _LLAMA3_PRETOKENIZER,
         "llama3": _LLAMA3_PRETOKENIZER,
     },
