@@ -68,7 +68,7 @@ class PlainModel:
             )
             flat = [
                 s * q - m
-                for s, q, m in zip(scales, matrix.quants.ravel().tolist(), minima, strict=True)
+                for s, q, m in zip(scales, matrix.quants[:].ravel().tolist(), minima, strict=True)
             ]
             columns = matrix.columns
             self._rows[id(matrix)] = [

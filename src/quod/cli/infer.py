@@ -35,13 +35,14 @@ def inspect(model: Model, plan: PlanFile = None, as_json: AsJson = False) -> Non
     """Describe a language model: its shape, tensors, tokenizer and plan."""
     from quod.formats import Gguf
     from quod.frozen import fields_of
+    from quod.inference.transformer.memory_needs import memory_needs
     from quod.inference.transformer.model import read_model
     from quod.inference.transformer.plan import digest_of, read_plan
     from quod.inference.transformer.tokenizer import Tokenizer
 
     file = Gguf.open(model)
     shape = read_model(file).architecture
-    tokenizer = Tokenizer(file)
+    tokenizer, needs = Tokenizer(file), memory_needs(file, shape, _CONTEXT)
     types = Counter([tensor.type.name for tensor in file.tensors.values()])
     description: dict[str, object] = {
         "kind": "language model",
@@ -55,6 +56,8 @@ def inspect(model: Model, plan: PlanFile = None, as_json: AsJson = False) -> Non
         "context": shape.context,
         "tokens": len(tokenizer),
         "tensors": dict(types),
+        "host_bytes": needs.host,
+        "device_bytes": needs.device,
         "sha256": digest_of(model).hex(),
     }
     path = plan if plan is not None else _plan_path(model)
@@ -62,6 +65,7 @@ def inspect(model: Model, plan: PlanFile = None, as_json: AsJson = False) -> Non
         chosen = read_plan(path)
         chosen.check_model(file, bytes.fromhex(str(description["sha256"])))
         description["plan"] = os.fspath(path)
+        description["plan_identity"] = chosen.identity
         description["accuracy"] = None if chosen.report is None else fields_of(chosen.report)
     if as_json:
         show_json(description)
@@ -235,14 +239,22 @@ def _opened(
     model: Path, plan: Path | None, context: int, device: str, *, quiet: bool
 ) -> Transformer:
     """Open a model; without a plan, make one from the texts that come with Quod."""
+    from quod.device.memory.budget import bytes_text
     from quod.formats import Gguf
     from quod.inference.transformer.architecture import read_architecture
+    from quod.inference.transformer.memory_needs import memory_needs
     from quod.inference.transformer.transformer import Transformer
 
+    file = Gguf.open(model)
+    # A file that is no model is reported as such.
+    needs = memory_needs(file, read_architecture(file), context)
+    note(
+        f"The model needs {bytes_text(needs.host)} on the host, and at least "
+        f"{bytes_text(needs.device)} on {device}.",
+        quiet=quiet,
+    )
     chosen: Plan | Path = _plan_path(model) if plan is None else plan
     if plan is None and not _plan_path(model).exists():
-        # A file that is no model is reported as such.
-        read_architecture(Gguf.open(model))
         note(
             f"There is no {_plan_path(model)}, so a plan is made for this run. `quod infer plan "
             f"{model}` keeps one.",

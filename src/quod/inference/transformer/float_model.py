@@ -116,7 +116,10 @@ class FloatModel:
 
 
 def _linear(linear: Linear, x: Floats) -> Floats:
-    y = x @ weights_of(linear.matrix).T
+    matrix = linear.matrix
+    y = np.empty((len(x), matrix.rows), np.float32)
+    for rows in matrix.row_blocks():
+        y[:, rows] = x @ weights_of(matrix, rows).T
     return y if linear.bias is None else y + linear.bias.astype(np.float32)
 
 

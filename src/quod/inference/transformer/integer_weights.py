@@ -6,8 +6,8 @@ power of two that all blocks of a tensor share. docs/integer-transformer.md, "We
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,8 +27,47 @@ _F16_EXPONENT = -24
 _SCALE_BITS = 16
 """Smaller scales are multiplied by a power of two, until the largest one has these bits."""
 _MAX_SCALE = 1 << 31
+_BLOCK_ELEMENTS = 1 << 21
+"""The elements of a matrix that are integers of 64 bits at once."""
 _QUANT_LIMIT = 32767
 """The largest quant of a matrix of floats."""
+
+
+Rows = slice | NDArray[Any]
+"""A choice of rows: a slice, or their indices."""
+
+
+class Quants(Protocol):
+    """The quants of a matrix, uint8 or int16: an array, or `StoredQuants`."""
+
+    @property
+    def shape(self) -> tuple[int, ...]: ...
+
+    def __getitem__(self, rows: Any) -> NDArray[Any]: ...
+
+
+class StoredQuants:
+    """The quants of a tensor of a file, which are decoded when rows of them are read.
+
+    As arrays they would take a byte each, up to twice as much memory as in the file.
+    decode: Return the quants of rows of the file.
+    rows: The rows of the file that the rows of the matrix are.
+    """
+
+    def __init__(
+        self, shape: tuple[int, int], decode: Callable[[Rows], NDArray[Any]],
+        rows: NDArray[np.int64] | None = None,
+    ) -> None:  # fmt: skip
+        self.shape = shape
+        self._decode, self._rows = decode, rows
+
+    def __getitem__(self, rows: Rows) -> NDArray[Any]:
+        return self._decode(rows if self._rows is None else self._rows[rows])
+
+    def take(self, rows: Rows) -> StoredQuants:
+        """Return some of the rows, or all of them in another order; nothing is decoded."""
+        chosen = (np.arange(self.shape[0]) if self._rows is None else self._rows)[rows]
+        return StoredQuants((len(chosen), self.shape[1]), self._decode, chosen)
 
 
 @frozen(eq=False)
@@ -46,7 +85,7 @@ class IntegerMatrix:
     name: str
     bits: int
     group: int
-    quants: NDArray[Any]
+    quants: Quants
     scales: NDArray[np.int32]
     minima: NDArray[np.int32]
     exponent: int
@@ -54,14 +93,14 @@ class IntegerMatrix:
     @property
     def rows(self) -> int:
         """The number of outputs."""
-        return len(self.quants)
+        return self.quants.shape[0]
 
     @property
     def columns(self) -> int:
         """The number of inputs."""
-        return int(self.quants.shape[1])
+        return self.quants.shape[1]
 
-    def integers(self, rows: slice | NDArray[Any] = slice(None)) -> Integers:
+    def integers(self, rows: Rows = slice(None)) -> Integers:
         """Return scale * quant - minimum, int64 of shape (rows, columns)."""
         quants = self.quants[rows].astype(np.int64)
         grouped = quants.reshape(len(quants), -1, self.group)
@@ -69,11 +108,19 @@ class IntegerMatrix:
         grouped -= self.minima[rows][:, :, None]
         return quants
 
-    def take_rows(self, rows: slice | NDArray[Any]) -> IntegerMatrix:
+    def row_blocks(self) -> Iterator[slice]:
+        """Yield the rows in blocks, whose integers take some tens of megabytes."""
+        size = max(1, _BLOCK_ELEMENTS // self.columns)
+        for start in range(0, self.rows, size):
+            yield slice(start, min(start + size, self.rows))
+
+    def take_rows(self, rows: Rows) -> IntegerMatrix:
         """Return some of the rows, or all of them in another order."""
+        quants = self.quants
         return IntegerMatrix(
-            self.name, self.bits, self.group, self.quants[rows], self.scales[rows],
-            self.minima[rows], self.exponent,
+            self.name, self.bits, self.group,
+            quants.take(rows) if isinstance(quants, StoredQuants) else quants[rows],
+            self.scales[rows], self.minima[rows], self.exponent,
         )  # fmt: skip
 
 
@@ -167,6 +214,23 @@ _FORMS: dict[str, _Form] = NameTable(
 _FLOATS = ("F16", "F32")
 
 
+def stored_form(tensor: GgufTensor) -> tuple[int, int] | None:
+    """Return the bits of a quant and the columns of a group that `read_matrix` would give.
+
+    None for a tensor that is no matrix of a supported type.
+    """
+    if len(tensor.shape) != 2:
+        return None
+    if tensor.type.name in _FLOATS:
+        return 16, _float_group(tensor.shape[1])
+    form = _FORMS.get(tensor.type.name)
+    return None if form is None else (form.bits, form.group)
+
+
+def _float_group(columns: int) -> int:
+    return 32 if columns % 32 == 0 else 16
+
+
 def read_matrix(tensor: GgufTensor, path: str) -> IntegerMatrix:
     """Return a matrix of a file as integers.
 
@@ -188,7 +252,13 @@ def read_matrix(tensor: GgufTensor, path: str) -> IntegerMatrix:
         )  # fmt: skip
     form = _FORMS[tensor.type.name]
     rows, columns = tensor.shape
-    blocks = tensor.array().reshape(-1, tensor.type.bytes)
+    stored = tensor.array()
+    blocks = stored.reshape(-1, tensor.type.bytes)
+
+    def quants(chosen: Rows) -> NDArray[Any]:
+        some = stored[chosen].reshape(-1, tensor.type.bytes)
+        return form.decode(some).quants.reshape(-1, columns)
+
     for at in form.floats:
         _check_finite(tensor, path, blocks[:, at : at + 2].copy().view("<f2"), at)
     content = form.decode(blocks)
@@ -208,7 +278,7 @@ def read_matrix(tensor: GgufTensor, path: str) -> IntegerMatrix:
     )
     shape = rows, columns // form.group
     return IntegerMatrix(
-        tensor.name, form.bits, form.group, content.quants.reshape(rows, columns),
+        tensor.name, form.bits, form.group, StoredQuants((rows, columns), quants),
         (scales << growth).astype(np.int32).reshape(shape),
         (minima << growth).astype(np.int32).reshape(shape), exponent - growth,
     )  # fmt: skip
@@ -227,25 +297,29 @@ def read_vector(tensor: GgufTensor, path: str, length: int) -> NDArray[np.float6
 
 def _matrix_of_floats(tensor: GgufTensor, path: str) -> IntegerMatrix:
     """Round floats to 16 bits, with a power of two as the scale of each row."""
-    _check_finite(tensor, path, tensor.array().reshape(-1, 1), 0, tensor.type.bytes)
-    values = tensor.array().astype(np.float64)
-    columns = values.shape[1]
+    stored = tensor.array()
+    _check_finite(tensor, path, stored.reshape(-1, 1), 0, tensor.type.bytes)
+    rows, columns = tensor.shape
     if columns % 16:
         raise _error(tensor, path, f"has {columns} columns, which is no multiple of 16")
-    largest = np.abs(values).max(axis=1)
+    largest = np.abs(stored).max(axis=1).astype(np.float64)
     # A row's scale is the least power of two at which its quants fit into 16 bits.
     exponents = np.frexp(largest)[1] - 15
     exponents += np.floor(np.ldexp(largest, -exponents) + 0.5) > _QUANT_LIMIT
     # Scales are below 2**31, so rows that are far smaller than others keep fewer bits.
     exponents = np.maximum(exponents, int(exponents.max()) - 30)
-    quants = np.floor(np.ldexp(values, -exponents[:, None]) + 0.5).astype(np.int16)
+
+    def quants(chosen: Rows) -> NDArray[Any]:
+        values = np.ldexp(stored[chosen].astype(np.float64), -exponents[chosen, None])
+        return np.asarray(np.floor(values + 0.5).astype(np.int16))
+
     base = int(exponents.min())
-    group = 32 if columns % 32 == 0 else 16
+    group = _float_group(columns)
     scales = np.repeat(
         (1 << (exponents - base).astype(np.int64))[:, None], columns // group, axis=1
     )
     return IntegerMatrix(
-        tensor.name, 16, group, quants, scales.astype(np.int32),
+        tensor.name, 16, group, StoredQuants((rows, columns), quants), scales.astype(np.int32),
         np.zeros(scales.shape, np.int32), base,
     )  # fmt: skip
 

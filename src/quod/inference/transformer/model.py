@@ -85,10 +85,14 @@ def read_model(file: Gguf) -> Model:
     `read_vector` refuse.
     """
     model = _Reader(file, read_architecture(file)).model()
-    if file.identity is not None:
-        # The file is mapped, so it may have changed while it was read.
-        file.identity.check()
+    check_unchanged(file)
     return model
+
+
+def check_unchanged(file: Gguf) -> None:
+    """Raise InputError if a file has changed: it is mapped, and read while matrices are used."""
+    if file.identity is not None:
+        file.identity.check()
 
 
 class _Reader:

@@ -179,8 +179,7 @@ def _largest_sum_by_scales(product: Product) -> int:
 def largest_sum(product: Product) -> int:
     """Return the largest absolute value that a sum can have before it is shifted."""
     matrix, largest = product.matrix, 0
-    for start in range(0, matrix.rows, 4096):
-        rows = slice(start, start + 4096)
+    for rows in matrix.row_blocks():
         sums = np.abs(matrix.integers(rows)).sum(axis=1).astype(object) * product.input_limit
         if product.bias is not None:
             sums = sums + np.abs(product.bias[rows]).astype(object)

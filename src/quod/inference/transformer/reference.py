@@ -213,7 +213,10 @@ def normalise(step: NormStep, x: Integers) -> Integers:
 
 def sums_of(product: Product, x: Integers) -> Integers:
     """Return the sums of weights times inputs, and the bias."""
-    sums = _exact_product(x, product.matrix.integers())
+    matrix = product.matrix
+    sums = np.empty((len(x), matrix.rows), np.int64)
+    for rows in matrix.row_blocks():
+        sums[:, rows] = _exact_product(x, matrix.integers(rows))
     return sums if product.bias is None else sums + product.bias
 
 

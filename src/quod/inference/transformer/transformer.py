@@ -11,10 +11,11 @@ from pathlib import Path as FilePath
 import numpy as np
 from numpy.typing import NDArray
 
-from quod.device.discovery import DeviceChoice
+from quod.device.discovery import DeviceChoice, resolve_device
 from quod.errors import InputError
 from quod.formats.gguf.file import Gguf
 from quod.formats.source import Path
+from quod.inference.transformer.architecture import read_architecture
 from quod.inference.transformer.calibration import calibration_texts
 from quod.inference.transformer.chat import Message, render
 from quod.inference.transformer.device.model import DeviceModel
@@ -26,7 +27,12 @@ from quod.inference.transformer.generation import (
     shared_prefix,
     temperature_scale,
 )
-from quod.inference.transformer.model import Model, read_model
+from quod.inference.transformer.memory_needs import (
+    check_memory,
+    check_plan_memory,
+    memory_needs,
+)
+from quod.inference.transformer.model import Model, check_unchanged, read_model
 from quod.inference.transformer.plan import (
     Plan,
     Progress,
@@ -74,7 +80,8 @@ class Transformer:
         context: The number of positions that the cache holds; default: the model's context.
         sequences: The number of texts that `generate_batch` generates at once.
         Raises InputError for a file, a tokenizer or a plan that is malformed or not supported;
-        MismatchError for the plan of another model; DeviceError if memory does not suffice.
+        MismatchError for the plan of another model; DeviceError, before weights are read, if
+        memory does not suffice.
         """
         limit = whole_number_or_none("context", context, 1)
         if plan is None:
@@ -87,6 +94,11 @@ class Transformer:
             plan = plan_path(path)
         chosen = plan if isinstance(plan, Plan) else read_plan(plan)
         file = Gguf.open(path)
+        shape = read_architecture(file)
+        opened = resolve_device(device)
+        check_memory(
+            memory_needs(file, shape, limit or shape.context, sequences), file.path, opened
+        )
         chosen.check_model(file, digest_of(path))
         model, tokenizer = read_model(file), Tokenizer(file)
         if len(tokenizer) != model.vocabulary:
@@ -95,7 +107,8 @@ class Transformer:
             )
         program = build(model, chosen.scales)
         check_bounds(program)
-        device_model = DeviceModel(device, program, context=limit, sequences=sequences)
+        device_model = DeviceModel(opened, program, context=limit, sequences=sequences)
+        check_unchanged(file)
         return cls(file, model, tokenizer, chosen, program, device_model)
 
     @staticmethod
@@ -108,9 +121,12 @@ class Transformer:
         calibration: Default: texts that come with Quod.
         evaluation: The plan has a report if there are any.
         progress: Is called with a step, the tokens done and the tokens in total.
-        Raises InputError for a model that is not supported, or whose sums could reach 2**63.
+        Raises InputError for a model that is not supported, or whose sums could reach 2**63;
+        DeviceError, before weights are read, if memory does not suffice.
         """
         file = Gguf.open(path)
+        shape = read_architecture(file)
+        check_plan_memory(memory_needs(file, shape, 1), file.path)
         model, tokenizer = read_model(file), Tokenizer(file)
 
         def tokens(texts: Iterable[str]) -> list[NDArray[np.int64]]:
@@ -118,7 +134,9 @@ class Transformer:
             return [text for text in encoded if len(text)]
 
         texts = calibration_texts() if calibration is None else calibration
-        return make_plan(file, model, tokens(texts), tokens(evaluation), progress)
+        plan = make_plan(file, model, tokens(texts), tokens(evaluation), progress)
+        check_unchanged(file)
+        return plan
 
     @property
     def context(self) -> int:

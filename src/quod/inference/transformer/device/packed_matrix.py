@@ -69,14 +69,15 @@ def upload_matrices(device: AnyDevice, matrices: Sequence[IntegerMatrix]) -> Pac
 
 def _words(matrix: IntegerMatrix, bytewise: bool) -> NDArray[np.uint32]:
     """Return the quants of rows as words, in the order of columns of `product`."""
+    quants = matrix.quants[:]
     if matrix.bits == 16:
-        return np.ascontiguousarray(matrix.quants).view(np.uint32)
+        return np.ascontiguousarray(quants).view(np.uint32)
     if matrix.bits == 8:
-        packed = matrix.quants
+        packed = quants
         if not bytewise:
             packed = packed.reshape(matrix.rows, -1, 4)[:, :, [0, 2, 1, 3]]
     else:
-        columns = matrix.quants.reshape(matrix.rows, -1, 8)
+        columns = quants.reshape(matrix.rows, -1, 8)
         low, high = ([0, 1, 2, 3], [4, 5, 6, 7]) if bytewise else ([0, 4, 1, 5], [2, 6, 3, 7])
         packed = columns[:, :, low] | columns[:, :, high] << np.uint8(4)
     return np.ascontiguousarray(packed).reshape(matrix.rows, -1).view(np.uint32)
