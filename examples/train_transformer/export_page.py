@@ -22,14 +22,12 @@ from quod.device.export.device import ExportDevice
 from quod.errors import OutputError, QuodError
 from quod.formats import write_all_atomically
 from quod.formats.output import Content
-from quod.web import GraphFiles, Stage, graph_files, runtime_files
+from quod.web import GraphFiles, Stage, graph_files, graph_runtime_files, runtime_files
 from quod.web.data_files import listed
 from quod.web.serve import site_server
 
 PAGE = Path(__file__).parent / "page"
 SCHEMA = "quod-training-1"
-_RUNTIME = ("device.js", "errors.js", "files.js", "graph.js")
-"""Files of the runtime that a graph needs."""
 
 
 def step_files(shape: Shape, seed: int) -> GraphFiles:
@@ -65,8 +63,7 @@ def page_files(shape: Shape, seed: int, losses: list[float]) -> dict[str, Conten
         "needs": {"limits": dict(graph.limits), "features": [], "memory": graph.memory},
         "files": {"graph.json": listed(document)},
     }  # fmt: skip
-    runtime = runtime_files()
-    files: dict[str, Content] = {name: runtime[name] for name in (*_RUNTIME, "icon.svg")}
+    files: dict[str, Content] = {**graph_runtime_files(), "icon.svg": runtime_files()["icon.svg"]}
     files |= {path.name: path.read_bytes() for path in PAGE.iterdir()}
     return {**files, **graph.files, "training.json": json.dumps(training).encode()}
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+import os
+import re
+from pathlib import Path, PurePosixPath
 
 import pytest
 
 from quod.web.curve_table import render
-from quod.web.runtime_text import ACTION, MODULES, PAGE, runtime_files, stripped
+from quod.web.runtime_text import ACTION, GRAPH, MODULES, PAGE, runtime_files, source, stripped
 from tests.support.node import type_errors
 from tests.web.runtime import RUNTIME, Node
 
@@ -27,6 +29,21 @@ def test_the_runtime_is_small() -> None:
     assert sum(sizes[name] for name in MODULES) <= 59_000, sizes
     assert sum(sizes[name] for name in ACTION) <= 24_000, sizes
     assert set(runtime_files(page=False)) == {*MODULES, "quod.d.ts"}
+
+
+_IMPORT = re.compile(r'(?:from |^import |import\()"(\.[^"]+)"', re.MULTILINE)
+
+
+@pytest.mark.parametrize("names", [GRAPH, MODULES, (*MODULES, *ACTION, *PAGE)])
+def test_modules_import_only_each_other(names: tuple[str, ...]) -> None:
+    for name in names:
+        if name.endswith(".js"):
+            paths = [
+                PurePosixPath("/", name).parent / path for path in _IMPORT.findall(source(name))
+            ]
+            imported = {os.path.normpath(path).lstrip("/") for path in paths}
+            # Sites of an action load its modules when they run.
+            assert imported - {"zcash/action.js"} <= {*names}, name
 
 
 def test_runtime_folder_has_exactly_its_modules() -> None:

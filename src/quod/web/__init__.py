@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from quod.web.graph import GraphFiles as GraphFiles
     from quod.web.graph import Stage as Stage
     from quod.web.graph import graph_files as graph_files
+    from quod.web.runtime_text import graph_runtime_files as graph_runtime_files
     from quod.web.runtime_text import runtime_files as runtime_files
     from quod.web.site import export_site as export_site
 else:

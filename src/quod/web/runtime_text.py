@@ -6,9 +6,12 @@ import re
 from collections.abc import Iterator
 from importlib.resources import files
 
+GRAPH = ("graph.js", "keys.js", "device.js", "files.js", "errors.js")
+"""The modules that run an exported graph."""
+
 MODULES = (
-    "quod.js", "site.js", "errors.js", "field.js", "curve.js", "curves.js", "verify.js",
-    "witness.js", "witness_file.js", "files.js", "keys.js", "device.js", "graph.js", "msm.js",
+    "quod.js", "site.js", "field.js", "curve.js", "curves.js", "verify.js", "witness.js",
+    "witness_file.js", "msm.js", *GRAPH,
 )  # fmt: skip
 """The modules of the library, which programs import; ``quod.d.ts`` has the types."""
 
@@ -113,9 +116,14 @@ def runtime_files(*, page: bool = True, action: bool = False) -> dict[str, bytes
     action: include the modules for Spends, Outputs and Converts.
     """
     names = (*MODULES, *(ACTION if action else ()), *(PAGE if page else ()))
-    contents = {}
-    for name in names:
-        text = source(name)
-        contents[name] = (stripped(text) if name.endswith(".js") else text).encode()
-    contents["quod.d.ts"] = source("quod.d.ts").encode()
-    return contents
+    return {name: _content(name) for name in (*names, "quod.d.ts")}
+
+
+def graph_runtime_files() -> dict[str, bytes]:
+    """Return the contents of the modules that run an exported graph, by name."""
+    return {name: _content(name) for name in GRAPH}
+
+
+def _content(name: str) -> bytes:
+    text = source(name)
+    return (stripped(text) if name.endswith(".js") else text).encode()

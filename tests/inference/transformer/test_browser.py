@@ -13,7 +13,7 @@ from quod.formats import write_all_atomically
 from quod.inference.transformer.device.model import DeviceModel
 from quod.inference.transformer.program import Program
 from quod.inference.transformer.reference import Reference
-from quod.web import Stage, graph_files, runtime_files
+from quod.web import Stage, graph_files, graph_runtime_files
 from quod.web.serve import HEADERS
 from tests.inference.transformer.models import VOCABULARY
 from tests.support.browser import Browser
@@ -45,9 +45,7 @@ def folder(programs: dict[str, Program], tmp_path_factory: pytest.TempPathFactor
         device, [Stage("token", graph.recording)],
         inputs={"state": graph.state, "tokens": graph.tokens}, outputs={"logits": graph.logits},
     )  # fmt: skip
-    runtime = runtime_files()
-    files = {name: runtime[name] for name in ("device.js", "errors.js", "files.js", "graph.js")}
-    files |= exported.files
+    files = graph_runtime_files() | exported.files
     write_all_atomically({folder / name: content for name, content in files.items()})
     (folder / "index.html").write_text("<!doctype html><title>model</title>")
     return folder
