@@ -18,8 +18,11 @@ from quod.kernel.ir import types
 from quod.kernel.machine import Capability
 from quod.ntt.gpu.factors import Transform, build_progressions, build_table, powers
 
-# Shorter tables are a download of 0.1 MB, less than the kernel that computes them would cost.
-_LEAST_COMPUTED_LEVEL = 12
+# A page of smaller transforms downloads all twiddles, which are at most 0.3 MB of a transform: that
+# takes less time than compiling the kernel that computes them.
+_LEAST_COMPUTED_SIZE = 13
+# Each level takes a launch; the tables of the levels below are 8 KB of a transform.
+_LEAST_COMPUTED_LEVEL = 8
 
 
 @kernel
@@ -68,12 +71,13 @@ def supports(transform: Transform) -> bool:
 def twiddles_of(device: AnyDevice, transform: Transform, level: int) -> Buffer:
     """Return the twiddles of a level, which include the powers of `Transform.backwards`.
 
-    The device computes all but short tables, which a page need not download.
+    For a large transform, the device computes all but short tables, so that a page need not
+    download them.
     """
     modulus, count = transform.modulus, 1 << level
     root = transform.root_of_order(level + 1)
     factor = pow(transform.backwards, 1 << (transform.log_size - 1 - level), modulus.value)
-    if level < _LEAST_COMPUTED_LEVEL:
+    if transform.log_size < _LEAST_COMPUTED_SIZE or level < _LEAST_COMPUTED_LEVEL:
         return build_table(device, modulus, powers(root, count, modulus.value, factor))
     return build_progressions(device, modulus, [factor], [root], count)
 
