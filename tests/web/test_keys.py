@@ -110,6 +110,20 @@ def test_pieces_are_stored_for_the_next_visit(node: Node) -> None:
     assert second["requests"] == second["notices"] == []
 
 
+def test_a_write_that_did_not_end_is_no_damage(node: Node) -> None:
+    """A page that is closed while it stores a piece leaves an empty file."""
+    result = load(node, stored={DIGESTS["data-001.bin"]: ""})
+    check_loaded(result)
+    assert result["notices"] == []
+    assert set(result["held"]) == {*DIGESTS.values()}
+
+
+def test_a_piece_that_does_not_arrive_is_no_damage(node: Node) -> None:
+    result = load(node, answers={"data-001.bin": [""]})
+    check_loaded(result)
+    assert result["notices"] == ["data-001.bin did not arrive, so it is fetched again."]
+
+
 @pytest.mark.parametrize("answer", ["second piecf", "second pi", "stops"])
 def test_damaged_pieces_are_fetched_again(node: Node, answer: str) -> None:
     result = load(node, answers={"data-001.bin": [answer, answer]})

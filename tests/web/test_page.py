@@ -200,6 +200,38 @@ def test_wrong_inputs(
         page.wait_for("!document.querySelector('#done').hidden")
 
 
+def test_a_verdict_is_of_the_text_that_is_shown(browser: Browser, exported: Path) -> None:
+    verdict = "document.querySelector('#verdict').textContent"
+    with serve(exported, HEADERS) as site, browser.page() as page:
+        opened(page, site.url)
+        page.click("#example")
+        assert proved(page) == ""
+        page.click("#verify summary")
+        valid = page.evaluate("document.querySelector('#v-public').value")
+        page.click("#check")
+        page.wait_for(f"{verdict}.includes('is valid')", timeout=60)
+        page.fill("#v-public", valid.replace("1", "2", 1))
+        assert page.evaluate(verdict) == ""
+        page.click("#check")
+        page.wait_for(f"{verdict}.includes('is not valid')", timeout=60)
+        # The answer about an earlier text comes after its change.
+        page.fill("#v-public", valid)
+        page.click("#check")
+        page.fill("#v-public", "[]")
+        time.sleep(1)
+        assert page.evaluate(verdict) == ""
+
+
+@pytest.mark.parametrize("name", ["page.js", "errors.js", "worker.js", "msm.js"])
+def test_a_script_that_is_missing(browser: Browser, folder: Path, name: str) -> None:
+    """The page says so, instead of looking for a GPU without end."""
+    (folder / name).unlink()
+    with serve(folder, HEADERS) as site, browser.page() as page:
+        opened(page, site.url)
+        assert "could not be loaded" in page.text("#device")
+        assert "can still be verified" not in page.text("#device")
+
+
 @pytest.mark.thorough
 def test_input_from_a_file(browser: Browser, exported: Path, tmp_path: Path) -> None:
     bad = tmp_path / "bad.json"

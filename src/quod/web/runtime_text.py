@@ -22,7 +22,8 @@ ACTION = tuple(
 """The modules that only sites of Zcash's Spends, Outputs and Converts have."""
 
 PAGE = (
-    "index.html", "style.css", "icon.svg", "page.js", "elements.js", "worker.js", "offline.js"
+    "index.html", "style.css", "icon.svg", "loading.js", "page.js", "elements.js", "worker.js",
+    "offline.js",
 )  # fmt: skip
 """The files of the page, which uses the library."""
 

@@ -30,20 +30,20 @@ export class PieceStore {
   }
 
   /**
-   * Returns a piece, or undefined if there is none.
+   * Returns a piece, or undefined if there is none, or only the empty file of a write that did not end.
    * @param {string} name
    */
   async read(name) {
     try {
       const file = await (await this.folder.getFileHandle(name)).getFile();
-      return new Uint8Array(await file.arrayBuffer());
+      return file.size ? new Uint8Array(await file.arrayBuffer()) : undefined;
     } catch {
       return undefined;
     }
   }
 
   /**
-   * Writes a piece; it appears as a whole or not at all.
+   * Writes a piece; until it appears as a whole, its file is empty.
    * @param {string} name
    * @param {Uint8Array<ArrayBuffer>} bytes
    */
@@ -148,7 +148,7 @@ export class PieceReader {
       } catch (error) {
         if (attempt === ATTEMPTS || !(error instanceof InputError)) throw error;
         this.onBytes(-count);
-        this.onNotice(`${name} arrived damaged or in part, so it is fetched again.`);
+        this.onNotice(`${name} ${count ? "arrived damaged or in part" : "did not arrive"}, so it is fetched again.`);
       }
     }
   }

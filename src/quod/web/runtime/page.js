@@ -1,7 +1,7 @@
 /** The user interface of a site: a form of the circuit's signals, progress, the proof, and verification. */
 import { mib } from "./device.js";
 import { $, make } from "./elements.js";
-import { InputError, errorFromData, messageOf } from "./errors.js";
+import { DeviceError, InputError, errorFromData, messageOf } from "./errors.js";
 import { checkLength, LIMITS, reader } from "./files.js";
 import { readSite, takesWitness } from "./site.js";
 import { parseInput } from "./witness.js";
@@ -30,7 +30,8 @@ function startWorker() {
     else request?.resolve(result);
   };
   worker.onerror = (event) => {
-    for (const { reject } of pending.values()) reject(new Error(`the prover has stopped: ${event.message ?? "it could not start"}`));
+    const reason = event.message ?? "worker.js, or a module that it imports, could not be loaded; load the page again, or upload the site again";
+    for (const { reject } of pending.values()) reject(new Error(`the prover has stopped: ${reason}`));
     pending.clear();
   };
 }
@@ -172,7 +173,8 @@ let fractions = {};
 function showProgress({ step, done, total, notice }) {
   if (notice) {
     $("notice").hidden = false;
-    return $("notice").append(make("span", {}, notice, " "));
+    if (!$("notice").textContent.includes(notice)) $("notice").append(make("span", {}, notice, " "));
+    return;
   }
   // Loading and compiling take the first half of the bar if they happen, the proof takes the second half.
   const phase = ["load", "compile", "setup"].includes(step) ? step : "prove";
@@ -234,6 +236,7 @@ async function prove() {
  */
 function showResult(result, totalSeconds) {
   const { proof, publicSignals, timings } = result;
+  clearVerdict();
   $("proof").textContent = JSON.stringify(proof, null, 1);
   $("public").textContent = JSON.stringify(publicSignals, null, 1);
   $("v-proof").value = $("proof").textContent;
@@ -282,21 +285,31 @@ async function copyOrDownload({ target }) {
   setTimeout(() => (button.textContent = "Copy"), 2000);
 }
 
+/** Removes the verdict, which was about another text. */
+function clearVerdict() {
+  $("verdict").textContent = $("verdict").className = "";
+}
+
 async function verifyProof() {
   const verdict = $("verdict");
-  verdict.className = "";
+  clearVerdict();
   verdict.textContent = "Verifying …";
+  const sent = {
+    proof: $("v-proof").value, publicSignals: $("v-public").value, description: $("v-description")?.value,
+  };
+  let valid, problem;
   try {
-    const valid = await request("verify", {
-      proof: $("v-proof").value, publicSignals: $("v-public").value, description: $("v-description")?.value,
-    });
-    const what = site.action ? "this description" : "these public signals";
-    verdict.className = valid ? "good" : "bad";
-    verdict.textContent = valid ? `The proof is valid for ${what}.` : `The proof is not valid for ${what}. Do not accept it.`;
+    valid = await request("verify", sent);
   } catch (error) {
-    verdict.className = "bad";
-    showError("verdict", error);
+    problem = error;
   }
+  // A text that has changed meanwhile has no verdict yet.
+  if ($("v-proof").value !== sent.proof || $("v-public").value !== sent.publicSignals || $("v-description")?.value !== sent.description)
+    return clearVerdict();
+  verdict.className = valid ? "good" : "bad";
+  if (problem) return showError("verdict", problem);
+  const what = site.action ? "this description" : "these public signals";
+  verdict.textContent = valid ? `The proof is valid for ${what}.` : `The proof is not valid for ${what}. Do not accept it.`;
 }
 
 // --- start
@@ -327,6 +340,7 @@ async function start() {
   };
   $("cancel").onclick = startWorker;
   $("check").onclick = verifyProof;
+  $("verify").addEventListener("input", clearVerdict);
   $("done").onclick = copyOrDownload;
   $("file").onchange = async (/** @type {any} */ { target }) => {
     try {
@@ -357,7 +371,8 @@ async function start() {
   } else {
     $("device").className = "bad";
     showError("device", device.reason);
-    $("device").append(` Proofs can still be verified here${takesWitness(site) ? "" : ", and the witness of an input can be computed"}.`);
+    if (device.reason instanceof DeviceError)
+      $("device").append(` Proofs can still be verified here${takesWitness(site) ? "" : ", and the witness of an input can be computed"}.`);
     $("prove").textContent = takesWitness(site) ? "Prove" : "Compute the witness";
   }
   $("prove").disabled = inputs.status !== "fulfilled" || (!hasDevice && takesWitness(site));

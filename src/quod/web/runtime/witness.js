@@ -159,6 +159,7 @@ export function flatten(input) {
   const visit = (value, name) => {
     const flat = [value].flat(Infinity);
     if (!flat.some((item) => typeof item === "object" && item !== null)) {
+      if (signals.has(name)) throw new InputError(`the input has ${name} twice`);
       signals.set(name, flat);
     } else if (Array.isArray(value)) value.forEach((item, i) => visit(item, `${name}[${i}]`));
     else for (const [key, item] of Object.entries(value)) visit(item, name ? `${name}.${key}` : key);

@@ -87,7 +87,7 @@ export function readConvert(protocol, document) {
   const fields = new Fields(document, ["weights", "value", "position", "path"], ["rcv", "anchor"]);
   const conversion = fields.read("weights", (weights) => {
     if (typeof weights !== "object" || weights === null || Array.isArray(weights))
-      throw new InputError("must be an object: a weight for the identifier of each asset");
+      throw new InputError("must be an object: an amount for the identifier of each asset");
     const most = (1n << 64n) - 1n;
     const identifiers = Object.keys(weights).map((asset) => asset.toLowerCase());
     if (new Set(identifiers).size !== identifiers.length) throw new InputError("has an asset twice");
@@ -113,7 +113,7 @@ export function readConvert(protocol, document) {
  * @param {Fields} fields
  */
 function readNote(protocol, fields) {
-  if (fields.has("rseed") === fields.has("rcm")) throw new InputError("note: needs either rseed or rcm");
+  if (fields.has("rseed") === fields.has("rcm")) throw new InputError(`${fields.where}needs either rseed or rcm`);
   const identifier = fields.has("asset") ? fields.bytes("asset") : new Uint8Array(0);
   if (fields.has("asset") !== protocol.has_assets)
     throw new MismatchError(`the note has ${protocol.has_assets ? "no asset" : "an asset"}, and this page proves notes of ${protocol.name}`);

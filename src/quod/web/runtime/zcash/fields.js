@@ -44,7 +44,7 @@ export function parseInformation(text) {
 }
 
 /**
- * Converts a number to an integer.
+ * Converts a number, or the text of its digits, to an integer.
  * @param {unknown} value
  * @param {string} what The name of the value in messages.
  * @param {bigint} least
@@ -54,7 +54,9 @@ export function parseInformation(text) {
 export function integerWithin(value, what, least, most, range) {
   if (typeof value === "number" && Number.isInteger(value) && !Number.isSafeInteger(value))
     throw new InputError(`${what} is above 2^53, which this browser rounds; use a newer browser`);
-  const number = typeof value === "bigint" || Number.isInteger(value) ? BigInt(/** @type {number} */ (value)) : undefined;
+  if (typeof value === "string" && !/^-?(0|[1-9]\d{0,38})$/.test(value)) throw new InputError("must be a whole number, or text of its digits");
+  const isNumber = ["bigint", "string"].includes(typeof value) || Number.isInteger(value);
+  const number = isNumber ? BigInt(/** @type {number} */ (value)) : undefined;
   if (number === undefined || number < least || number > most) throw new InputError(`${what} must be a whole number from ${range}`);
   return number;
 }
@@ -87,13 +89,14 @@ export class Fields {
    * @param {string} [prefix] The text before the names in errors.
    */
   constructor(document, required, optional, prefix = "") {
-    const where = prefix && `${prefix.slice(0, -1)}: `;
-    if (typeof document !== "object" || document === null || Array.isArray(document)) throw new InputError(`${where || "the input "}must be an object`);
+    /** The name of the object in errors. */
+    this.where = prefix ? `${prefix.slice(0, -1)}: ` : "the input ";
+    if (typeof document !== "object" || document === null || Array.isArray(document)) throw new InputError(`${this.where}must be an object`);
     for (const name of required)
       if (!Object.hasOwn(document, name)) throw new InputError(`${prefix}${name}: is missing`);
     const allowed = [...required, ...optional];
     if (Object.keys(document).some((name) => !allowed.includes(name)))
-      throw new InputError(`${where || "the input "}has an unknown field; it may have ${allowed.join(", ")}`);
+      throw new InputError(`${this.where}has an unknown field; it may have ${allowed.join(", ")}`);
     this.document = document;
     this.prefix = prefix;
   }
