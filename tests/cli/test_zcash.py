@@ -79,6 +79,17 @@ def test_an_output_from_a_note(folder: Path, output_key: str, capsys: Captured) 
     assert "the proof is valid" in capsys.readouterr().out
 
 
+def test_notes_that_no_output_can_have(folder: Path, output_key: str, capsys: Captured) -> None:
+    for change, message in (
+        ({"esk": encode_scalar(0).hex()}, "n.json, section esk: esk must be a scalar from 1"),
+        ({"value": 0, "rcv": encode_scalar(0).hex()}, "n.json: cv is a point of small order"),
+    ):
+        note = write("n.json", json_of("sapling-output")[0] | change)
+        assert entry.run(["zcash", "prove-output", output_key, note, "o.json", TEST_KEY]) == 3
+        assert message in capsys.readouterr().err
+        assert os.listdir() == ["n.json"]
+
+
 def test_lists_are_verified_as_a_batch(folder: Path, output_key: str, capsys: Captured) -> None:
     note = write("note.json", json_of("sapling-output")[0])
     assert entry.run(["zcash", "prove-output", output_key, note, "o.json", TEST_KEY, "-q"]) == 0
@@ -99,12 +110,17 @@ def test_lists_are_verified_as_a_batch(folder: Path, output_key: str, capsys: Ca
     assert "5 of 6 descriptions are not valid" in said
     assert "(outputs[0], outputs[2], outputs[3], outputs[4], outputs[5])" in said
     assert "outputs[2] is malformed: epk is a point of small order" in said
-    assert "outputs[4] is malformed: a description must have cv, epk, cmu, proof" in said
+    assert "outputs[4] is malformed: a description must have the fields cv, epk, cmu, proof" in said
     # Nothing beside the lists is left out.
     for other in (changed[0], {"Outputs": [changed[0]]}, {"spend": [changed[0]]}):
         write("all.json", {**other, "outputs": [output]})
         assert entry.run(verify) == 3
-        assert "is none of spends, outputs, converts" in capsys.readouterr().err
+        assert "is an unknown field: an object with spends, outputs" in capsys.readouterr().err
+    # A signature outside a bundle is not verified, and the command says so.
+    for document in (output | {"spendAuthSig": "00" * 64}, [output, output | {"spendAuthSig": 1}]):
+        write("all.json", document)
+        assert entry.run(verify) == 0
+        assert "spendAuthSig was not verified" in capsys.readouterr().err
     # Alone, a false statement is invalid, and a malformed one bad input.
     write("all.json", changed[0])
     assert entry.run(verify) == 6

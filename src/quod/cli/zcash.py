@@ -134,7 +134,7 @@ def _prove(
     exclusive = [] if force else secret_files
     check_outputs([output, *secret_files], [parameters, source], exclusive=exclusive)
     from quod.device.runtime.timeline import Timeline
-    from quod.errors import InputError
+    from quod.errors import InputError, naming_file
     from quod.formats import write_all_atomically
     from quod.zcash.files import descriptions as description_files
     from quod.zcash.files import infos as files
@@ -158,7 +158,7 @@ def _prove(
         with prover:
             if prover.key.insecure:
                 warn(f"{parameters} is a test key: anyone can forge proofs for it")
-            with timeline.stage("prove"):
+            with timeline.stage("prove"), naming_file(source):
                 description = prover.prove(file.info, timeline=timeline)
     contents: dict[str | os.PathLike[str], Content] = {
         output: description_files.description_to_json(description).encode()
@@ -316,6 +316,11 @@ def verify(
             except VerificationError as error:
                 raise VerificationError(f"{descriptions}: {error}; do not accept it") from None
         valid += ", all signatures too, and the values balance"
+    if file.has_other_signatures:
+        warn(
+            "spendAuthSig was not verified: signatures are verified only in a bundle, which has "
+            "valueBalance, sighash and bindingSig"
+        )
     show_valid(quiet=quiet, what=valid)
 
 

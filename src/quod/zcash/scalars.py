@@ -42,9 +42,10 @@ def random_scalar() -> int:
     return 1 + secrets.randbelow(JUBJUB.fr.value - 1)
 
 
-def decode_scalar(name: str, data: bytes) -> int:
+def decode_scalar(name: str, data: bytes, *, least: int = 0) -> int:
     """Decode 32 little-endian bytes; raise InputError for a scalar that is not canonical."""
-    return secret_scalar(name, int.from_bytes(exact_bytes(name, data, SCALAR_BYTES), "little"))
+    number = int.from_bytes(exact_bytes(name, data, SCALAR_BYTES), "little")
+    return secret_scalar(name, number, least=least)
 
 
 def encode_scalar(value: int) -> bytes:

@@ -18,11 +18,14 @@ from quod.zcash.files.transaction import TransactionFile, read_transaction
 from quod.zcash.proofs import sapling_verifying_keys, verify_descriptions
 from quod.zcash.proofs.infos import ConvertInfo, OutputInfo, SpendInfo
 from quod.zcash.scalars import encode_scalar
-from tests.zcash.files.test_infos import convert_json, little, output_json, spend_json
+from tests.zcash.files.test_infos import ORDER, convert_json, little, output_json, spend_json
 
 SIGHASH = "5a" * 32
 FIRST, SECOND = asset_identifier(b"first"), asset_identifier(b"second")
 _DIVERSIFIER = bytes.fromhex("f19d9b797e39f337445839")  # has a point in both protocols
+
+# alpha for which rk is the neutral element.
+OPPOSITE = little(ORDER - zcash.ExpandedSpendingKey.from_spending_key(bytes(32), zcash.SAPLING).ask)
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -132,7 +135,7 @@ WRONG: list[tuple[Change, str, str]] = [
     (_set("valueBalance", value=13), "", "the values do not balance"),
     (_set("outputs", 0, "value", value=101), "", "the values do not balance"),
     (_set("version", value=3), "version", "the version must be"),
-    (_set("version", value="5"), "version", "the version must be"),
+    (_set("version", value="v5"), "version", "text of its digits"),
     (_set("spends", value={}), "spends", "must be a list"),
     (_set("spend", value=[]), "", "unknown field; it may have valueBalance, spends"),
     (_set("spends", 1, value=5), "spends[1]", "must be an object"),
@@ -152,6 +155,8 @@ WRONG: list[tuple[Change, str, str]] = [
     (_set("spends", 1, "ask", value="ff" * 32), "spends[1].ask", "ask must be a scalar"),
     (_set("spends", 1, "alpha", value=None), "spends[1].alpha", "but sighash depends on it"),
     (_set("outputs", 0, "rcv", value=None), "outputs[0].rcv", "but sighash depends on it"),
+    (_set("outputs", 1, "esk", value=little(0)), "outputs[1].esk", "from 1 to r - 1"),
+    (_set("spends", 1, "alpha", value=OPPOSITE), "spends[1]", "rk is a point of small order"),
 ]
 
 
@@ -179,7 +184,7 @@ def test_wrong_transactions_of_masp(tmp_path: Path) -> None:
         ),
         (MASP_DOCUMENT | {"valueBalance": {FIRST.hex(): 1 << 63}}, None, "do not balance"),
         (MASP_DOCUMENT | {"valueBalance": {FIRST.hex(): str(1 << 127)}}, "valueBalance", "balance"),
-        ({"valueBalance": 0}, None, "has no spends, outputs, converts"),
+        ({"valueBalance": 0}, None, "has no spends, outputs or converts"),
         ([], None, "must be an object"),
     ):  # fmt: skip
         with pytest.raises(InputError, match=message) as caught:

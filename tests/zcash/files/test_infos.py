@@ -95,6 +95,15 @@ def test_files_have_all_fields(name: str, tmp_path: Path) -> None:
     assert str(first.secrets["rcv"]) not in repr(first)
 
 
+def test_numbers_as_text(tmp_path: Path) -> None:
+    document, read = json_of("masp-convert")
+    weights = {asset: str(weight) for asset, weight in document["weights"].items()}
+    numbers = {name: str(document[name]) for name in ("value", "position")}
+    path = tmp_path / "info.json"
+    path.write_text(json.dumps(document | {"weights": weights, **numbers}))
+    assert read(path).info == info_of("masp-convert")
+
+
 WRONG_SPENDS: list[tuple[dict[str, Any], str, str]] = [
     ({"ak": "00"}, "ak", "must be 32 bytes, not 1"),
     ({"ak": 5}, "ak", "must be text in hex"),
@@ -105,7 +114,7 @@ WRONG_SPENDS: list[tuple[dict[str, Any], str, str]] = [
     ({"nsk": little(5)}, "note.address", "not an address of ak and nsk"),
     ({"note": []}, "note", "must be an object"),
     ({"position": 1 << 32}, "position", "the position must be"),
-    ({"position": "7"}, "position", "the position must be"),
+    ({"position": "7.0"}, "position", "text of its digits"),
     ({"path": little(1)}, "path", "must be a list of siblings"),
     ({"path": [little(1)] * 31}, "path", "32 siblings, not 31"),
     ({"path": [little(P)] * 32}, "path", "a sibling is not below"),
@@ -128,6 +137,7 @@ WRONG_NOTES: list[tuple[dict[str, Any], str, str]] = [
     ({"address": "00"}, "note.address", "43 bytes"),
     ({"value": -1}, "note.value", "the value"),
     ({"value": 1 << 64}, "note.value", "the value"),
+    ({"value": "0x10"}, "note.value", "or text of its digits"),
     ({"rcm": little(ORDER)}, "note.rcm", "must be a scalar"),
     ({"rseed": "07" * 32}, "note", "either rseed or rcm"),
     ({"asset": "00" * 31}, "note.asset", "must be 32 bytes"),
@@ -149,7 +159,12 @@ WRONG_CONVERTS: list[tuple[dict[str, Any], str, str]] = [
     ({"weights": {}}, "weights", "small order"),
     ({"weights": {"00": 1}}, "weights", "must be 32 bytes"),
     ({"weights": {asset_identifier(b"a").hex(): 1 << 64}}, "weights", "the weight of an asset"),
-    ({"weights": {asset_identifier(b"a").hex(): "1"}}, "weights", "the weight of an asset"),
+    ({"weights": {asset_identifier(b"a").hex(): "1.0"}}, "weights", "or text of its digits"),
+    (
+        {"weights": {asset_identifier(b"a").hex(): 1, asset_identifier(b"a").hex().upper(): 1}},
+        "weights",
+        "has an asset twice",
+    ),
     ({"value": True}, "value", "the value must be a whole number"),
     ({"value": 1, "anchor": little(1)}, "anchor", "not the root"),
 ]
@@ -195,7 +210,7 @@ def test_a_spend_alone(shared_fixtures: Path, tmp_path: Path) -> None:
     assert description.statement.to_bytes()[2].hex() == document["nullifier"]
     path.write_text(json.dumps(document | {"epk": document["rk"], "cmu": document["anchor"]}))
     (error,) = read_descriptions(path).descriptions.values()
-    assert "of one kind, not of several" in str(error)
+    assert "the fields of two kinds" in str(error)
 
 
 def check_refused(folder: Path, read: Read, document: object, section: str, message: str) -> None:

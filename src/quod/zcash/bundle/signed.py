@@ -115,8 +115,8 @@ class Bundle:
 
 def _invalid(name: str) -> str:
     if name == "bindingSig":
-        return "bindingSig is invalid: the values do not balance, or it signs another hash"
-    return f"{name} is invalid: it is of another key than rk, or signs another hash"
+        return "bindingSig is invalid: the values do not balance, or it is of another sighash"
+    return f"{name} is invalid: it is of another key than rk, or of another sighash"
 
 
 def check_balance(content: UnsignedBundle, bsk: int) -> None:

@@ -10,5 +10,6 @@
 | descriptions | one, a list, or an object with lists spends, outputs and converts |
 | a bundle | such an object with signatures; see `quod.zcash.files.bundle` |
 
-`path` has 32 siblings, the leaf's first. The anchor is by default the root of the path.
+A number is a JSON number or the text of its digits. `path` has 32 siblings, the leaf's first. The
+anchor is by default the root of the path.
 """

@@ -6,13 +6,10 @@
 | valueBalance | in zatoshi; in MASP an object: an amount for the identifier of each asset |
 | version | the transaction's: 4 lets anchors differ; possibly, only in Sapling |
 | sighash, bindingSig | the hash that all signatures sign, 32 bytes; 64 bytes |
-
-Amounts are whole numbers, or text of their digits.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,7 +19,13 @@ from quod.validation import whole_number
 from quod.zcash.bundle.balance import ValueBalance, checked_balance
 from quod.zcash.bundle.signed import Bundle
 from quod.zcash.bundle.unsigned import UnsignedBundle
-from quod.zcash.files.fields import Fields, hex_bytes
+from quod.zcash.files.fields import (
+    Fields,
+    amounts_by_asset,
+    hex_bytes,
+    naming_section,
+    number_of,
+)
 from quod.zcash.output_statement import OutputStatement
 from quod.zcash.proofs.description import Description
 from quod.zcash.proofs.kinds import Statement
@@ -40,7 +43,6 @@ FIELDS = (BALANCE, VERSION, SIGHASH, BINDING_SIGNATURE)
 
 SIGHASH_BYTES = 32
 _MIN_VERSION, _MAX_VERSION = 4, 6
-_AMOUNT = re.compile(r"-?(0|[1-9][0-9]{0,38})")
 
 
 @frozen
@@ -99,10 +101,8 @@ def bundle_signatures(document: Mapping[str, Any]) -> BundleSignatures:
         section = f"{name}.{SPEND_SIGNATURE}"
         if not isinstance(entry, dict) or SPEND_SIGNATURE not in entry:
             raise InputError("is missing: each Spend of a bundle has one", section=section)
-        try:
+        with naming_section(section):
             signatures.append(hex_bytes(entry[SPEND_SIGNATURE], SIGNATURE_BYTES))
-        except InputError as error:
-            raise InputError(error.message, section=section) from None
     return BundleSignatures(
         balance_of(fields), fields.bytes(SIGHASH, SIGHASH_BYTES), signatures,
         fields.bytes(BINDING_SIGNATURE, SIGNATURE_BYTES),
@@ -115,17 +115,16 @@ def balance_of(fields: Fields) -> Balance:
     protocol = MASP if isinstance(balance, dict) else SAPLING
     with fields.naming(BALANCE):
         if isinstance(balance, dict):
-            amounts = {hex_bytes(asset, 32): _amount(value) for asset, value in balance.items()}
-            if len(amounts) < len(balance):
-                raise InputError("has an asset twice")
-            value = checked_balance(MASP, amounts)
+            value = checked_balance(MASP, amounts_by_asset(balance))
         else:
-            value = checked_balance(SAPLING, _amount(balance))
+            value = checked_balance(SAPLING, number_of(balance))
     if VERSION in fields:
         with fields.naming(VERSION):
             if protocol.has_assets:
                 raise InputError("must be missing: only transactions of Sapling have it")
-            version = whole_number("the version", fields[VERSION], _MIN_VERSION, _MAX_VERSION)
+            version = whole_number(
+                "the version", number_of(fields[VERSION]), _MIN_VERSION, _MAX_VERSION
+            )
     return Balance(value, protocol, version)
 
 
@@ -142,14 +141,5 @@ def entries_of(document: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return the entries of a list by their names in messages; a missing list is empty."""
     entries = document.get(name, [])
     if not isinstance(entries, list):
-        raise InputError("must be a list of descriptions", section=name)
+        raise InputError("must be a list", section=name)
     return {f"{name}[{index}]": entry for index, entry in enumerate(entries)}
-
-
-def _amount(value: object) -> object:
-    """Return the number that text of digits stands for, and another value as it is."""
-    if isinstance(value, str):
-        if not _AMOUNT.fullmatch(value):
-            raise InputError("an amount must be a whole number, or text of its digits")
-        return int(value)
-    return value

@@ -10,8 +10,15 @@ from quod.errors import InputError
 from quod.formats.source import Path
 from quod.formats.strict_json import JsonKind
 from quod.frozen import frozen
+from quod.wording import alternatives
 from quod.zcash.files.bundle import FIELDS as BUNDLE_FIELDS
-from quod.zcash.files.bundle import LISTS, BundleSignatures, bundle_signatures, entries_of
+from quod.zcash.files.bundle import (
+    LISTS,
+    SPEND_SIGNATURE,
+    BundleSignatures,
+    bundle_signatures,
+    entries_of,
+)
 from quod.zcash.files.fields import Fields, opened, to_json
 from quod.zcash.proofs.description import Description, decode_descriptions
 from quod.zcash.proofs.kinds import Statement
@@ -26,10 +33,13 @@ class DescriptionFile:
 
     descriptions: by their names in messages; a malformed one is its error.
     signatures: the signatures and the value balance, if the file is a bundle.
+    has_other_signatures: whether a description outside a bundle has spendAuthSig, which cannot be
+        verified.
     """
 
     descriptions: dict[str, Description | InputError]
     signatures: BundleSignatures | None
+    has_other_signatures: bool
 
 
 def read_descriptions(path: Path, device: DeviceChoice = "cpu") -> DescriptionFile:
@@ -59,7 +69,12 @@ def read_descriptions(path: Path, device: DeviceChoice = "cpu") -> DescriptionFi
             results[name] = error
     decoded = decode_descriptions(list(parts.values()), device)
     results |= dict(zip(parts, decoded, strict=True))
-    return DescriptionFile({name: results[name] for name in entries}, signatures)
+    has_other_signatures = not is_bundle and any(
+        isinstance(entry, dict) and SPEND_SIGNATURE in entry for entry, _ in entries.values()
+    )
+    return DescriptionFile(
+        {name: results[name] for name in entries}, signatures, has_other_signatures
+    )
 
 
 def description_to_json(description: Description) -> str:
@@ -90,7 +105,9 @@ def _named_entries(
     for name in document:
         if not is_bundle and name not in LISTS:
             raise InputError(
-                f"is none of {', '.join(LISTS)}, which the object has too", section=str(name)
+                f"is an unknown field: an object with {alternatives(LISTS)} has no others, unless "
+                f"it is a bundle, which also has {', '.join(BUNDLE_FIELDS)}",
+                section=str(name),
             )
     for name, statement in LISTS.items():
         for entry_name, entry in entries_of(document, name).items():
@@ -108,10 +125,10 @@ def _parts(entry: Any, statement: type[Statement] | None) -> tuple[type[Statemen
         kind for kind in matching if not any({*kind.fields} < {*other.fields} for other in matching)
     ]
     if len(matching) > 1:
-        raise InputError("a description must have the fields of one kind, not of several")
+        raise InputError("has the fields of two kinds of descriptions; keep those of one")
     for kind in matching:
         names = (*kind.fields, _PROOF)
         fields = Fields(entry, names, tuple(entry))
         return kind, [fields.bytes(name) for name in names]
-    alternatives = " or ".join(f"{', '.join(kind.fields)}, {_PROOF}" for kind in kinds)
-    raise InputError(f"a description must have {alternatives}")
+    forms = alternatives(f"{', '.join((*kind.fields, _PROOF))} (for {kind.what})" for kind in kinds)
+    raise InputError(f"a description must have the fields {forms}")

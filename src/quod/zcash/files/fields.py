@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 from quod.curve.named.jubjub import JUBJUB
@@ -18,6 +19,8 @@ from quod.zcash.protocol import Protocol
 from quod.zcash.scalars import decode_scalar, random_scalar
 from quod.zcash.statement_fields import decode_number
 from quod.zcash.tree import MerklePath
+
+_NUMBER = re.compile(r"-?(0|[1-9][0-9]{0,38})")
 
 
 class Fields:
@@ -47,31 +50,25 @@ class Fields:
     def __getitem__(self, name: str) -> Any:
         return self._document[name]
 
-    @contextmanager
-    def naming(self, name: str) -> Iterator[None]:
+    def naming(self, name: str) -> AbstractContextManager[None]:
         """Add the name of a field to the errors of a block."""
-        try:
-            yield
-        except InputError as error:
-            if error.section is not None:
-                raise
-            raise type(error)(error.message, section=self._prefix + name) from None
+        return naming_section(self._prefix + name)
 
     def bytes(self, name: str, size: int | None = None) -> bytes:
         """Return bytes in hex, of the given length if any."""
         with self.naming(name):
             return hex_bytes(self[name], size)
 
-    def scalar(self, name: str) -> int:
-        """Return a canonical scalar."""
+    def scalar(self, name: str, *, least: int = 0) -> int:
+        """Return a canonical scalar that is at least `least`."""
         data = self.bytes(name)
         with self.naming(name):
-            return decode_scalar(name, data)
+            return decode_scalar(name, data, least=least)
 
-    def scalar_or_drawn(self, name: str) -> int:
+    def scalar_or_drawn(self, name: str, *, least: int = 0) -> int:
         """Return a scalar; draw it if the object lacks it."""
         if name in self:
-            return self.scalar(name)
+            return self.scalar(name, least=least)
         self._drawn.append(name)
         return random_scalar()
 
@@ -83,7 +80,7 @@ class Fields:
     def value(self) -> int:
         """Return the field `value`."""
         with self.naming("value"):
-            return note_value(self["value"], "the value")
+            return note_value(number_of(self["value"]), "the value")
 
     def merkle_path(self) -> MerklePath:
         """Return the path of the fields `path` and `position`."""
@@ -93,8 +90,9 @@ class Fields:
             siblings = [decode_number("a sibling", hex_bytes(text, 32)) for text in self["path"]]
             MerklePath(siblings, 0)
         with self.naming("position"):
+            position = number_of(self["position"])
             try:
-                return MerklePath(siblings, self["position"])
+                return MerklePath(siblings, position)
             except InputError:
                 # The message has the value, which may be a secret in the wrong place.
                 raise InputError(
@@ -120,6 +118,17 @@ class Fields:
 
 
 @contextmanager
+def naming_section(name: str) -> Iterator[None]:
+    """Add the name of a field or an entry to the errors of a block that have none."""
+    try:
+        yield
+    except InputError as error:
+        if error.section is not None:
+            raise
+        raise type(error)(error.message, section=name) from None
+
+
+@contextmanager
 def opened(path: Path, kind: JsonKind) -> Iterator[Any]:
     """Parse a file, and add its name to the errors of the block."""
     name = file_path(path)
@@ -138,6 +147,29 @@ def hex_bytes(text: object, size: int | None = None) -> bytes:
     if size is not None and len(data) != size:
         raise InputError(f"must be {size} bytes, not {len(data)}")
     return data
+
+
+def number_of(value: object) -> Any:
+    """Return the number that a text of digits denotes, and any other value as it is."""
+    if isinstance(value, str):
+        if not _NUMBER.fullmatch(value):
+            raise InputError("must be a whole number, or text of its digits")
+        return int(value)
+    return value
+
+
+def amounts_by_asset(document: object) -> dict[bytes, Any]:
+    """Return the amounts of an object by the identifiers of its assets.
+
+    Raises InputError for an identifier that is not 32 bytes in hex, and for two keys that are one
+    identifier, such as in upper and lower case.
+    """
+    if not isinstance(document, dict):
+        raise InputError("must be an object: an amount for the identifier of each asset")
+    amounts = {hex_bytes(asset, 32): number_of(amount) for asset, amount in document.items()}
+    if len(amounts) < len(document):
+        raise InputError("has an asset twice")
+    return amounts
 
 
 def to_json(value: object) -> str:

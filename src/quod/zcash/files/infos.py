@@ -13,7 +13,7 @@ from quod.formats.strict_json import JsonKind
 from quod.frozen import frozen
 from quod.zcash.address import PaymentAddress
 from quod.zcash.conversion import AllowedConversion
-from quod.zcash.files.fields import Fields, hex_bytes, opened, to_json
+from quod.zcash.files.fields import Fields, amounts_by_asset, opened, to_json
 from quod.zcash.keys import ProofGenerationKey
 from quod.zcash.note import Note, ephemeral_secret
 from quod.zcash.proofs.infos import ConvertInfo, OutputInfo, ProofInfo, SpendInfo
@@ -85,11 +85,11 @@ def output_info(document: object, prefix: str = "") -> InfoFile:
     fields = Fields(document, _NOTE, (*_OPTIONAL_NOTE, "esk", "rcv"), prefix)
     if "rseed" in fields and "esk" in fields:
         raise InputError("must be missing, as rseed determines it", section=f"{prefix}esk")
-    note = _note(fields, prefix.rstrip(".") or "note")
+    note = _note(fields, prefix.rstrip(".") or None)
     if "rseed" in fields:
         esk = ephemeral_secret(fields.bytes("rseed"), note.protocol)
     else:
-        esk = fields.scalar_or_drawn("esk")
+        esk = fields.scalar_or_drawn("esk", least=1)
     rcv = fields.scalar_or_drawn("rcv")
     return InfoFile(OutputInfo(note, esk, rcv), fields.drawn)
 
@@ -120,13 +120,8 @@ def spend_info(document: object, prefix: str = "", extra: Sequence[str] = ()) ->
 def convert_info(document: object, prefix: str = "") -> InfoFile:
     """Return a Convert; `prefix` as in `output_info`."""
     fields = Fields(document, ("weights", "value", "position", "path"), ("rcv", "anchor"), prefix)
-    weights = fields["weights"]
     with fields.naming("weights"):
-        if not isinstance(weights, dict):
-            raise InputError("must be an object: a weight for the identifier of each asset")
-        conversion = AllowedConversion(
-            {hex_bytes(asset, 32): weight for asset, weight in weights.items()}
-        )
+        conversion = AllowedConversion(amounts_by_asset(fields["weights"]))
     value = fields.value()
     merkle_path = fields.merkle_path()
     anchor = fields.anchor(merkle_path, conversion.leaf, MASP, is_any_accepted=value == 0)
@@ -144,10 +139,10 @@ def encoded_secrets(scalars: Mapping[str, int]) -> dict[str, str]:
     return {name: encode_scalar(value).hex() for name, value in scalars.items()}
 
 
-def _note(fields: Fields, section: str) -> Note:
+def _note(fields: Fields, section: str | None) -> Note:
     """Return the note of the fields `address`, `value`, `rseed` or `rcm`, and `asset`.
 
-    section: the name of the object in errors.
+    section: the name of the object in errors; None for the whole document.
     """
     if ("rseed" in fields) == ("rcm" in fields):
         raise InputError("needs either rseed or rcm", section=section)

@@ -16,6 +16,7 @@ from quod.errors import InputError, MismatchError
 from quod.formats.source import Path
 from quod.formats.strict_json import JsonKind
 from quod.frozen import frozen
+from quod.wording import alternatives
 from quod.zcash.bundle.proving import bundle_signing_key
 from quod.zcash.bundle.signed import Bundle, check_balance
 from quod.zcash.bundle.unsigned import UnsignedBundle
@@ -33,7 +34,7 @@ from quod.zcash.files.bundle import (
     entries_of,
 )
 from quod.zcash.files.descriptions import encoded_description
-from quod.zcash.files.fields import Fields, hex_bytes, opened, to_json
+from quod.zcash.files.fields import Fields, hex_bytes, naming_section, opened, to_json
 from quod.zcash.files.infos import (
     InfoFile,
     convert_info,
@@ -148,7 +149,7 @@ def read_transaction(path: Path) -> TransactionFile:
         files |= {name: output_info(entry, f"{name}.") for name, entry in outputs.items()}
         files |= {name: convert_info(entry, f"{name}.") for name, entry in converts.items()}
         if not files:
-            raise InputError(f"has no {', '.join(LISTS)}")
+            raise InputError(f"has no {alternatives(LISTS)}")
         for name, file in files.items():
             protocol = file.info.kind.protocol
             if protocol != balance.protocol:
@@ -157,6 +158,8 @@ def read_transaction(path: Path) -> TransactionFile:
                     f"asset, and {BALANCE} is an object",
                     section=name,
                 )
+            with naming_section(name):
+                _ = file.info.statement  # consensus rules reject points of small order
         content = UnsignedBundle(
             [files[name].info for name in spends], [files[name].info for name in outputs],
             balance.value, [files[name].info for name in converts], balance.protocol,
@@ -191,11 +194,9 @@ def _signing_keys(
         assert isinstance(info, SpendInfo)
         if _ASK not in entry:
             raise InputError(f"is missing; with {SIGHASH} each Spend needs it", section=section)
-        try:
-            ask = decode_scalar(_ASK, hex_bytes(entry[_ASK], SCALAR_BYTES))
+        with naming_section(section):
+            ask = decode_scalar(_ASK, hex_bytes(entry[_ASK], SCALAR_BYTES), least=1)
             if spend_auth_scheme(info.key.protocol).verification_key(ask) != info.key.ak:
                 raise InputError("is not the key of ak")
-        except InputError as error:
-            raise InputError(error.message, section=section) from None
         asks.append(ask)
     return SigningKeys(sighash, asks)
