@@ -63,7 +63,7 @@ def test_from_a_note_to_a_description(
     with serve(exported, HEADERS) as site, browser.page(size, downloads=tmp_path) as page:
         opened(page, site.url)
         assert page.text("h1") == "Sapling Output"
-        assert "the JSON of quod zcash prove-output" in page.text("label[for=json]")
+        assert "the input of quod zcash prove-output" in page.text("label[for=json]")
         placeholder = page.evaluate("document.querySelector('#json').placeholder")
         assert json.loads(placeholder).keys() == {"address", "value", "rseed"}
         page.screenshot(f"action-{name}-form")
@@ -74,6 +74,9 @@ def test_from_a_note_to_a_description(
         assert page.call(most, f'{{"value": {2**64 - 1}}}') == str(2**64 - 1)
         page.fill("#json", json.dumps(document | {"rcm": "00"}))
         assert proved(page) == "rcm: must be 32 bytes, not 1."
+        # The statement is checked before the GPU works.
+        page.fill("#json", json.dumps(document | {"value": 0, "rcv": little(0)}))
+        assert proved(page) == "The point cv is of small order."
         page.fill("#json", json.dumps(document))
         assert proved(page) == ""
         page.screenshot(f"action-{name}-proof")

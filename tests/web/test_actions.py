@@ -240,9 +240,10 @@ DESCRIBE = """
     const { statement, protocol, description, changes } = given;
     const reader = new action.Action({ statement, protocol });
     const { publicSignals, proof } = reader.statementOf(description);
+    const encoded = { ...reader.encode(publicSignals), proof: reader.encodeProof(proof) };
     const wrong = changes.map((change) => ({ ...description, ...change }));
     const errors = await Promise.all(wrong.map((row) => tried(() => reader.statementOf(row))));
-    return [publicSignals, proof, reader.describe(publicSignals, proof), errors];
+    return [publicSignals, proof, encoded, errors];
 """
 
 

@@ -55,7 +55,7 @@ def test_circom_to_chromium_to_snarkjs(
     with serve(out, HEADERS) as site, browser.page() as page:
         page.navigate(site.url)
         page.wait_for("!document.querySelector('#prove').disabled")
-        about = page.text("#about")
+        about = page.text("#insecure")
         page.fill("#in-start", "-3")
         page.fill("#in-steps", "1 2 0x10 4 5")
         page.click("#prove")

@@ -152,7 +152,7 @@ function showError(id, error) {
   $(id).hidden = !error;
   const text = error ? messageOf(error) : "";
   // A file name at the beginning of a sentence is not capitalised.
-  $(id).textContent = text && (/^[a-z]+[ ,]/.test(text) ? text[0].toUpperCase() + text.slice(1) : text) + ".";
+  $(id).textContent = text && (/^[a-z]+([ ,]|$)/.test(text) ? text[0].toUpperCase() + text.slice(1) : text) + ".";
 }
 
 // --- proving
@@ -325,9 +325,10 @@ async function start() {
   site = await readSite(reader(new URL(".", import.meta.url)));
   document.title = `${site.name}: prove`;
   $("name").textContent = site.name;
-  $("about").textContent = `Groth16 on ${site.curve}, ${site.constraints} constraints. Made with Quod ${site.quod}.` +
-    (site.insecure ? " For tests only: anyone can forge proofs for its key." : "");
+  $("about").textContent = `Groth16 on ${site.curve}, ${site.constraints} constraints. Made with Quod ${site.quod}.`;
+  $("insecure").hidden = !site.insecure;
   if (site.action) {
+    $("verify").querySelector("summary").textContent = "Verify a description";
     actionForm = await import("./zcash/form.js");
     actionForm.showDocumentField(site.action);
   }

@@ -123,6 +123,11 @@ export class Prover {
     };
     const information = this.action?.read(input);
     const witness = await this.calculator.witness(information ? information.inputs : input);
+    const size = witness.length / this.site.variables;
+    /** @type {string[]} */
+    const publicSignals = [];
+    for (let i = 1; i <= this.site.public; i++) publicSignals.push(String(integerOf(witness.subarray(i * size, (i + 1) * size))));
+    const statement = this.action?.encode(publicSignals);
     endStage("witness");
     onProgress({ step: "witness", done: 1, total });
     const { outputs, timings: graphTimings } = await this.graph.run({ witness }, {
@@ -132,16 +137,12 @@ export class Prover {
     stageStart = performance.now();
     const proof = this.assemble(outputs);
     endStage("assemble");
-    const size = witness.length / this.site.variables;
-    /** @type {string[]} */
-    const publicSignals = [];
-    for (let i = 1; i <= this.site.public; i++) publicSignals.push(String(integerOf(witness.subarray(i * size, (i + 1) * size))));
     if (!this.verify(publicSignals, proof))
       throw new VerificationError(`the computed proof does not verify, so it is not shown: ${
         takesWitness(this.site) ? "most likely the witness does not satisfy the circuit; otherwise " : ""}the GPU's driver may be faulty, or the key belongs to another circuit`);
     endStage("self-check");
     onProgress({ step: "self-check", done: total, total });
-    const description = this.action?.describe(publicSignals, proof);
+    const description = this.action && { ...statement, proof: this.action.encodeProof(proof) };
     return { proof, publicSignals, timings, ...(information && { description, secrets: information.secrets }) };
   }
 

@@ -1,5 +1,5 @@
 /** A Spend, an Output or a Convert of Zcash's Sapling or of MASP, in place of an input of the circuit. */
-import { describe, parseDescription } from "./description.js";
+import { encodeStatement, parseDescription, proofBytes } from "./description.js";
 import { readConvert, readOutput, readSpend } from "./documents.js";
 import { hexOf, parseInformation } from "./fields.js";
 import { bytesOf } from "./jubjub.js";
@@ -46,12 +46,20 @@ export class Action {
   }
 
   /**
-   * Returns the description of a proof.
+   * Returns the fields of a description but for its proof, in hex. Throws InputError if a point has small order, which
+   * verifiers refuse.
    * @param {string[]} publicSignals
-   * @param {any} proof
    */
-  describe(publicSignals, proof) {
-    return describe(this.statement, publicSignals, proof);
+  encode(publicSignals) {
+    return encodeStatement(this.statement, publicSignals);
+  }
+
+  /**
+   * Returns the 192 bytes of a proof in hex.
+   * @param {any} proof In snarkjs's form.
+   */
+  encodeProof(proof) {
+    return hexOf(proofBytes(proof));
   }
 
   /**

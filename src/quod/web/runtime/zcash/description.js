@@ -29,13 +29,12 @@ export const STATEMENTS = {
 const NUMBERS = ["anchor", "cmu"];
 
 /**
- * Returns the description of a proof. Throws InputError if a point has small order, which verifiers refuse.
+ * Returns the fields of a statement in hex. Throws InputError if a point has small order, which verifiers refuse.
  * @param {string} statement A key of `STATEMENTS`.
  * @param {string[]} publicSignals
- * @param {any} proof In snarkjs's form.
  * @returns {Record<string, string>}
  */
-export function describe(statement, publicSignals, proof) {
+export function encodeStatement(statement, publicSignals) {
   const { fields, publics } = STATEMENTS[statement];
   const numbers = publicSignals.map(BigInt);
   /** @type {Record<string, Uint8Array>} */
@@ -48,7 +47,7 @@ export function describe(statement, publicSignals, proof) {
       parts[name] = name === "nullifier" ? bytesOf(first | (second << PACKED_BITS)) : encode(checked(name, [first, second]));
     }
   }
-  return Object.fromEntries([...fields.map((name) => [name, hexOf(parts[name])]), ["proof", hexOf(proofBytes(proof))]]);
+  return Object.fromEntries(fields.map((name) => [name, hexOf(parts[name])]));
 }
 
 /**
@@ -83,7 +82,7 @@ export function parseDescription(statement, description) {
  * @param {import("./jubjub.js").Point} point
  */
 function checked(name, point) {
-  if (hasSmallOrder(point)) throw new InputError(`${name} is a point of small order`);
+  if (hasSmallOrder(point)) throw new InputError(`the point ${name} is of small order`);
   return point;
 }
 

@@ -34,13 +34,13 @@ export function showDocumentField(action) {
   const details = $("as-json");
   details.open = true;
   details.querySelector("summary").hidden = true;
-  details.querySelector("label").textContent = `The ${name[0].toUpperCase()}${name.slice(1)}: the JSON of quod zcash prove-${name}, with bytes in hex`;
+  details.querySelector("label").textContent = `${name[0].toUpperCase()}${name.slice(1)} as JSON, with bytes in hex: the input of quod zcash prove-${name}`;
   Object.assign($("json"), { placeholder, rows: Math.max(10, placeholder.split("\n").length) });
 
   const secrets = make("details", {}, make("summary", {}, "Secrets for the rest of the transaction"),
-    make("p", {}, "The signatures or the recipient need these numbers. They do not leave this page: keep them, and show them to nobody."),
+    make("p", {}, "The signatures and the encrypted note need these numbers. Save them: they do not leave this page, and it does not store them. Keep them secret."),
     ...resultField("secrets"));
-  const snarkjs = make("details", {}, make("summary", {}, "The proof in the form of snarkjs"));
+  const snarkjs = make("details", {}, make("summary", {}, "The proof in snarkjs's format"));
   $("signals").replaceWith(...resultField("description"), secrets, snarkjs);
   snarkjs.append($("snarkjs"));
 
