@@ -119,12 +119,16 @@ def test_rseed_determines_rcm_and_esk(node: Node, name: str, tmp_path: Path) -> 
     document["rseed"] = "07" * 32
     path = tmp_path / "info.json"
     path.write_text(json.dumps(document))
-    ((_, answer), error) = read(node, name, [document, document | {"esk": little(1)}])
+    esk = {"esk": little(python_reader(path).secrets["esk"])}
+    ((_, answer), error, (_, same)) = read(
+        node, name, [document, document | {"esk": little(1)}, document | esk]
+    )
+    assert same["inputs"]["esk"] == answer["inputs"]["esk"]
     expected = as_text(python_reader(path).info.inputs)
     assert {key: answer["inputs"][key] for key in ("rcm", "esk")} == {
         key: expected[key] for key in ("rcm", "esk")
     }
-    assert error == ["InputError", "esk: must be missing, as rseed determines it"]
+    assert error == ["InputError", "esk: is not the scalar that rseed determines"]
 
 
 def check_refused(answer: list[str], document: Any, section: str, message: str) -> None:

@@ -14,7 +14,7 @@ from quod.errors import InputError
 from quod.r1cs import UnsatisfiedError
 from quod.r1cs.signal import TraceError
 from quod.testing import assert_fails
-from quod.zcash.files.infos import read_output_info
+from quod.zcash.files.infos import InfoFile, encoded_secrets, read_output_info
 from quod.zcash.output import output_circuit, output_inputs
 from quod.zcash.proofs.infos import OutputInfo
 
@@ -95,7 +95,7 @@ def test_violations_name_the_failed_constraint(note: sapling.Note) -> None:
         ({"value": -1}, "the value"),
         ({"rseed": "07"}, "32 bytes"),
         ({"rcm": "01" + "00" * 31}, "either rseed"),
-        ({"esk": "01" + "00" * 31}, "rseed determines it"),
+        ({"esk": "01" + "00" * 31}, "not the scalar that rseed determines"),
         ({"rcv": "ff" * 32}, "rcv must be a scalar"),
         ({"more": 1}, "unknown field"),
     ],
@@ -104,6 +104,13 @@ def test_wrong_notes_are_refused(note_file: Path, change: dict[str, object], mes
     note_file.write_text(json.dumps(NOTE | change))
     with pytest.raises(InputError, match=message):
         read_output_info(note_file)
+
+
+def test_secrets_complete_a_note_with_rseed(note_file: Path) -> None:
+    note_file.write_text(json.dumps(NOTE))
+    file = read_output_info(note_file)
+    note_file.write_text(json.dumps(NOTE | encoded_secrets(file.secrets)))
+    assert read_output_info(note_file) == InfoFile(file.info, ())
 
 
 def test_the_bench_refuses_other_circuits(capsys: pytest.CaptureFixture[str]) -> None:

@@ -83,11 +83,11 @@ def read_convert_info(path: Path) -> InfoFile:
 def output_info(document: object, prefix: str = "") -> InfoFile:
     """Return the note of an Output; `prefix` is in front of the names of fields in errors."""
     fields = Fields(document, _NOTE, (*_OPTIONAL_NOTE, "esk", "rcv"), prefix)
-    if "rseed" in fields and "esk" in fields:
-        raise InputError("must be missing, as rseed determines it", section=f"{prefix}esk")
     note = _note(fields, prefix.rstrip(".") or None)
     if "rseed" in fields:
         esk = ephemeral_secret(fields.bytes("rseed"), note.protocol)
+        if "esk" in fields and fields.scalar("esk") != esk:
+            raise InputError("is not the scalar that rseed determines", section=f"{prefix}esk")
     else:
         esk = fields.scalar_or_drawn("esk", least=1)
     rcv = fields.scalar_or_drawn("rcv")

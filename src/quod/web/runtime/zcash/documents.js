@@ -42,9 +42,9 @@ const bitsOfBytes = (bytes) => [...bytes].flatMap((byte) => bitsOf(BigInt(byte),
  */
 export function readOutput(protocol, document) {
   const fields = new Fields(document, NOTE_FIELDS, [...OPTIONAL_NOTE_FIELDS, "esk", "rcv"]);
-  if (fields.has("rseed") && fields.has("esk")) throw new InputError("esk: must be missing, as rseed determines it");
   const note = readNote(protocol, fields);
   const esk = fields.has("rseed") ? derivedScalar(protocol, fields, ESK) : fields.scalarOrDrawn("esk", 1n);
+  if (fields.has("esk") && fields.scalar("esk") !== esk) throw new InputError("esk: is not the scalar that rseed determines");
   const rcv = fields.scalarOrDrawn("rcv");
   const [u, v] = note.transmissionKey;
   const inputs = { value: note.value, rcv, g_d: note.base, esk, pk_d_v: v, pk_d_u: u & 1n, rcm: note.rcm };
