@@ -199,6 +199,10 @@ def test_without_a_gpu(blind: Browser, exported: Path, tmp_path: Path) -> None:
         page.click("#save")
         content = content_of_download(tmp_path / "witness.wtns")
         assert content[-len(expected) :] == expected
+        # The page does not draw scalars that would be lost.
+        page.click("#save-secrets")
+        saved = json.loads(content_of_download(tmp_path / "secrets.json"))
+        assert saved == {name: document[name] for name in ("esk", "rcv")}
         page.click("#verify summary")
         page.fill("#v-description", json.dumps({"cv": little(2)}))
         page.click("#check")

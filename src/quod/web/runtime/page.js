@@ -151,8 +151,10 @@ function fillForm(text) {
 function showError(id, error) {
   $(id).hidden = !error;
   const text = error ? messageOf(error) : "";
-  // A file name at the beginning of a sentence is not capitalised.
-  $(id).textContent = text && (/^[a-z]+([ ,]|$)/.test(text) ? text[0].toUpperCase() + text.slice(1) : text) + ".";
+  // The name of a file or an input at the beginning of a sentence is not capitalised.
+  const [word] = /^[a-z]+(?=[ ,]|$)/.exec(text) ?? [];
+  const isName = signals.some(({ name }) => name === word);
+  $(id).textContent = text && (word && !isName ? text[0].toUpperCase() + text.slice(1) : text) + ".";
 }
 
 // --- proving
@@ -198,8 +200,10 @@ async function computeWitness() {
   try {
     const text = inputText();
     setBusy(true);
-    const file = await request("witness", { text });
+    const { file, secrets } = await request("witness", { text });
     $("save").onclick = () => download("witness.wtns", file);
+    $("save-secrets").hidden = $("about-secrets").hidden = !secrets;
+    $("save-secrets").onclick = () => download("secrets.json", JSON.stringify(secrets, null, 1) + "\n");
     $("computed").hidden = false;
   } catch (error) {
     showError("problem", error);

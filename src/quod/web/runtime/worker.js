@@ -67,13 +67,13 @@ const tasks = {
   async prepare() {
     await getProver().catch(() => {});
   },
-  /** Computes the witness of an input, which needs no GPU; returns it as a file. */
+  /** Computes the witness of an input, which needs no GPU; returns it as a file, with the secrets of an action. */
   async witness({ text }) {
     const site = await readSite(read);
     const action = await loadAction(site);
-    const input = action ? action.read(action.parse(text)).inputs : parseInput(text);
-    const values = await (await loadCalculator(read, site)).witness(input);
-    return witnessFile(values, site.variables, curveOf(site.curve).r);
+    const information = action?.read(action.parse(text));
+    const values = await (await loadCalculator(read, site)).witness(information ? information.inputs : parseInput(text));
+    return { file: witnessFile(values, site.variables, curveOf(site.curve).r), secrets: information?.secrets };
   },
   async prove({ text, witness }, onProgress) {
     const action = await loadAction(await readSite(read));
