@@ -14,7 +14,7 @@ from quod.hash.sapling_pedersen import (
     NOTE_COMMITMENT,
     sapling_pedersen_point,
 )
-from quod.validation import whole_number
+from quod.validation import instance, whole_number
 from quod.zcash.address import PaymentAddress
 from quod.zcash.assets import asset_generator
 from quod.zcash.generators import (
@@ -45,6 +45,7 @@ class Note:
     asset: bytes | None = None
 
     def __post_init__(self) -> None:
+        instance("the address", self.address, PaymentAddress, "make a PaymentAddress")
         value, rcm = note_value(self.value), secret_scalar("rcm", self.rcm)
         if self.protocol.has_assets:
             if self.asset is None:

@@ -21,6 +21,7 @@ def prove_bundle(content: UnsignedBundle, provers: Iterable[Prover]) -> Unsigned
     Raises InputError for other entries, MismatchError for a missing prover, and the errors of
     `Prover.prove_many`.
     """
+    instance("the content of a bundle", content, UnsignedBundle, "make an UnsignedBundle")
     provers_by_kind = {
         instance("a prover", prover, Prover, "make a Prover").kind: prover
         for prover in in_order("the provers", provers)

@@ -178,14 +178,16 @@ def _signing_keys(
         for name, entry in spends.items():
             if _ASK in entry:
                 raise InputError(
-                    f"signs only with {SIGHASH}; remove it, or add that", section=f"{name}.{_ASK}"
+                    f"has no use without {SIGHASH}; remove it, or add {SIGHASH}",
+                    section=f"{name}.{_ASK}",
                 )
         return None
     sighash = fields.bytes(SIGHASH, SIGHASH_BYTES)
     for name, file in files.items():
         for scalar in file.drawn:
             raise InputError(
-                f"is missing, but {SIGHASH} depends on it; prove without {SIGHASH} first",
+                f"is missing, and {SIGHASH} depends on it; to draw it, prove without {SIGHASH} "
+                "first",
                 section=f"{name}.{scalar}",
             )
     asks = []

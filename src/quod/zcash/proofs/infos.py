@@ -7,6 +7,7 @@ from typing import Protocol as TypingProtocol
 
 from quod.frozen import frozen
 from quod.r1cs.inputs import Inputs
+from quod.validation import instance
 from quod.zcash.address import PaymentAddress
 from quod.zcash.conversion import AllowedConversion, convert_inputs, convert_statement
 from quod.zcash.keys import ProofGenerationKey
@@ -71,6 +72,11 @@ class SpendInfo:
     rcv: int
     anchor: int
 
+    def __post_init__(self) -> None:
+        instance("the key", self.key, ProofGenerationKey, "it has ak and nsk")
+        instance("the note", self.note, Note, "make a Note")
+        instance("the path", self.path, MerklePath, "make a MerklePath")
+
     def __repr__(self) -> str:
         return "SpendInfo(...)"
 
@@ -115,6 +121,9 @@ class OutputInfo:
     note: Note
     esk: int
     rcv: int
+
+    def __post_init__(self) -> None:
+        instance("the note", self.note, Note, "make a Note")
 
     def __repr__(self) -> str:
         return "OutputInfo(...)"
@@ -175,6 +184,10 @@ class ConvertInfo:
     path: MerklePath
     rcv: int
     anchor: int
+
+    def __post_init__(self) -> None:
+        instance("the conversion", self.conversion, AllowedConversion, "make an AllowedConversion")
+        instance("the path", self.path, MerklePath, "make a MerklePath")
 
     def __repr__(self) -> str:
         return "ConvertInfo(...)"

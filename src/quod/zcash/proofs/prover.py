@@ -10,13 +10,13 @@ from typing import Self
 from quod.device.discovery import DeviceChoice
 from quod.device.protocol import in_host_memory
 from quod.device.runtime.timeline import Timeline, or_null
-from quod.errors import MismatchError, VerificationError
+from quod.errors import InputError, MismatchError, VerificationError
 from quod.formats import Witness
 from quod.formats.source import Path
 from quod.groth16.proof import Proof
-from quod.validation import in_order
+from quod.validation import in_order, shown_kind
 from quod.zcash.proofs.description import Description
-from quod.zcash.proofs.infos import ProofInfo
+from quod.zcash.proofs.infos import ConvertInfo, OutputInfo, ProofInfo, SpendInfo
 from quod.zcash.proofs.kinds import ProofKind
 from quod.zcash.proofs.parameters import open_proving_key
 
@@ -83,6 +83,7 @@ class Prover:
         Up to 256 witnesses are computed together, on a GPU in its memory, and the proofs are
         pipelined (`ProvingKey.prove_many`). An error is raised after the earlier descriptions.
         """
+        infos = in_order("the infos", infos)
         pending: list[ProofInfo] = []
         count = 0
         proofs = self.key.prove_many(self._witnesses(infos, pending), seed=seed)
@@ -124,6 +125,11 @@ class Prover:
             yield from self.witnesses(batch)
 
     def _check_kind(self, info: ProofInfo) -> None:
+        if not isinstance(info, SpendInfo | OutputInfo | ConvertInfo):
+            raise InputError(
+                "the information must be a SpendInfo, an OutputInfo or a ConvertInfo, not "
+                f"{shown_kind(info)}"
+            )
         if info.kind != self.kind:
             raise MismatchError(f"the prover is one of {self.kind.name}, not of {info.kind.name}")
 

@@ -32,6 +32,8 @@ class VerifyingKeys:
 
     def __post_init__(self) -> None:
         for statement, key in self._by_statement().items():
+            if key is not None:
+                instance(f"the key of {statement.what}", key, VerifyingKey, "read one")
             if key is not None and key.public != statement.public_inputs:
                 raise MismatchError(
                     f"the key has {key.public} public inputs, and the proof of {statement.what} "
@@ -58,6 +60,7 @@ def verify_description(keys: VerifyingKeys, description: Description) -> bool:
     Raises MismatchError if its key is missing, and InputError for points outside the subgroup.
     """
     statement = _checked(description).statement
+    instance("the keys", keys, VerifyingKeys, "make VerifyingKeys")
     return keys.of(statement).verify(statement.public, description.proof)
 
 
@@ -69,6 +72,7 @@ def verify_descriptions(
     An InputError among them gives an invalid verdict with this error.
     Raises MismatchError if a key is missing.
     """
+    instance("the keys", keys, VerifyingKeys, "make VerifyingKeys")
     claims: list[Claim] = []
     verdicts: list[Verdict | None] = []
     for description in in_order("the descriptions", descriptions):
