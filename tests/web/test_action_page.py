@@ -262,7 +262,7 @@ def test_spend_with_the_key_of_the_ceremony(
 ) -> None:
     folder = export(tmp_path / "spend", "--zcash", "spend", "--key", str(spend_parameters))
     graph = json.loads((folder / "graph.json").read_text())
-    assert graph["data"]["bytes"] < 26_000_000
+    assert graph["data"]["bytes"] < 25_000_000
     document, _ = json_of("sapling-spend")
     description = prove_without_network(
         browser, folder, {key: document[key] for key in document if key not in (*DRAWN, "anchor")}
