@@ -185,10 +185,15 @@ def test_constants_in_the_shorter_form(node: Node) -> None:
     """The page computes the words again, over the boundaries of pieces; GPUs take whole words."""
     draw = np.random.default_rng(1)
     noise = draw.integers(0, 1 << 32, 500, dtype=np.uint64).astype(np.uint32)
-    tables = [np.arange(1000, dtype=np.uint32), noise, np.arange(7, 3007, dtype=np.uint32), noise]
+    steps = np.arange(7, 3007, dtype=np.uint32)
+    # Few distinct rows of 32 bytes, whose indices have two bytes.
+    elements = draw.integers(0, 1 << 32, (300, 8), dtype=np.uint64).astype(np.uint32)
+    rows = elements[np.arange(2000) * 7 % 300].reshape(-1)
+    tables = [np.arange(1000, dtype=np.uint32), noise, steps, rows, noise]
     device = ExportDevice()
     data = DataFiles(device, [device.upload(table) for table in tables])
-    assert ["deflated" in row for row in data.ranges] == [True, False, True, False]
+    assert ["deflated" in row for row in data.ranges] == [True, False, True, True, False]
+    assert [row.get("rows") for row in data.ranges] == [None, None, None, 300, None]
     cuts = [0, 4, 40, 1000, 2204, 3000, data.nbytes]
     parts = [b"".join(map(bytes, data.pieces(*cut))) for cut in itertools.pairwise(cuts)]
     written = node(

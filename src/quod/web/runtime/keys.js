@@ -6,7 +6,7 @@ import { DeviceError, InputError, messageOf } from "./errors.js";
 import { damaged, entryOf, faultOf } from "./files.js";
 
 /** @typedef {import("./files.js").Read} Read */
-/** @typedef {{ buffer: number, offset: number, bytes: number, deflated?: number }} DataRange */
+/** @typedef {{ buffer: number, offset: number, bytes: number, deflated?: number, rows?: number }} DataRange */
 
 /** How often a damaged piece is fetched. */
 const ATTEMPTS = 3;
@@ -176,7 +176,7 @@ export async function loadConstants(reader, { parts, ranges }, write) {
       at += chunk.length;
       done += chunk.length;
       if (done < length) continue;
-      if (range.deflated) write(range, 0, await inflated(new Blob(chunks).slice(0, range.deflated), range.bytes));
+      if (range.deflated) write(range, 0, await inflated(new Blob(chunks).slice(0, range.deflated), range));
       chunks = [];
       done = 0;
       index++;
@@ -186,21 +186,27 @@ export async function loadConstants(reader, { parts, ranges }, write) {
   await (await reader.store)?.keepOnly(parts.map((part) => reader.table[part].sha256));
 }
 
+/** The number of words of a row of a constant that is stored by its distinct rows. */
+const ROW_WORDS = 8;
+
 /**
- * Returns a constant that is stored as the differences of its words, byte by byte, deflated
- * (`quod.web.data_files` in Python).
+ * Returns a constant that is stored deflated: as the differences of its words, or as its distinct rows and an index
+ * for each row. Differences and indices are stored byte by byte (`quod.web.data_files` in Python).
  * @param {Blob} blob
- * @param {number} size
+ * @param {DataRange} range
  */
-async function inflated(blob, size) {
+async function inflated(blob, { bytes: size, rows = 0 }) {
   const stream = blob.stream().pipeThrough(new DecompressionStream("deflate"));
   const bytes = new Uint8Array(await new Response(stream).arrayBuffer());
-  const count = size / 4;
-  if (bytes.length !== size) throw new DeviceError("the browser has not decompressed the key");
-  const words = new Uint32Array(count);
-  for (let i = 0, word = 0; i < count; i++) {
-    word += bytes[i] | (bytes[count + i] << 8) | (bytes[2 * count + i] << 16) | (bytes[3 * count + i] << 24);
-    words[i] = word;
+  const start = 4 * ROW_WORDS * rows;
+  const count = size / (rows ? 4 * ROW_WORDS : 4);
+  if (bytes.length !== start + 4 * count) throw new DeviceError("the browser has not decompressed the key");
+  const table = new Uint32Array(bytes.buffer, 0, start / 4);
+  const words = new Uint32Array(size / 4);
+  for (let i = 0, at = start, word = 0; i < count; i++, at++) {
+    const number = bytes[at] | (bytes[at + count] << 8) | (bytes[at + 2 * count] << 16) | (bytes[at + 3 * count] << 24);
+    if (rows) words.set(table.subarray(ROW_WORDS * number, ROW_WORDS * (number + 1)), ROW_WORDS * i);
+    else words[i] = word += number;
   }
   return new Uint8Array(words.buffer);
 }

@@ -3,5 +3,5 @@ addEventListener("error", ({ target }) => {
   const status = document.getElementById("device");
   if (!(target instanceof HTMLScriptElement) || !status) return;
   status.className = "bad";
-  status.textContent = "A script of this page could not be loaded: check the connection and load the page again. If it does not help, the server lacks files of the site: upload the site again.";
+  status.textContent = "A script of this page could not be loaded: check the connection and load the page again, or upload the site again.";
 }, true);

@@ -30,7 +30,7 @@ function startWorker() {
     else request?.resolve(result);
   };
   worker.onerror = (event) => {
-    const reason = event.message ?? "worker.js, or a module that it imports, could not be loaded; load the page again, or upload the site again";
+    const reason = event.message ?? "worker.js or a module of it could not be loaded; load the page again, or upload the site again";
     for (const { reject } of pending.values()) reject(new Error(`the prover has stopped: ${reason}`));
     pending.clear();
   };
