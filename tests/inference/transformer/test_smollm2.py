@@ -6,6 +6,7 @@ import hashlib
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from quod.formats import Gguf
 from quod.inference import Plan, Transformer
@@ -13,10 +14,11 @@ from quod.inference.transformer.device.model import DeviceModel
 from quod.inference.transformer.plan import accuracy
 from quod.inference.transformer.pretokenizers import PRETOKENIZERS
 from quod.inference.transformer.program import build
-from quod.inference.transformer.reference import Reference
+from quod.inference.transformer.reference import Reference, Trace
 from quod.inference.transformer.tokenizer import Tokenizer
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, open_for_test
 from tests.inference.transformer.test_tokenizer import random_texts
+from tests.support.devices import present
 
 MODEL = REPOSITORY / "build" / "smollm2" / "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
@@ -72,14 +74,39 @@ def test_tokens_are_those_of_hugging_face(file: Gguf, name: str) -> None:
         assert tokenizer.encode(text, starts=False) == expected.encode(text).ids
 
 
+@pytest.fixture(scope="module")
+def transformer(plan: Plan) -> Transformer:
+    return Transformer.open(MODEL, plan=plan, context=128)
+
+
+@pytest.fixture(scope="module")
+def tokens(transformer: Transformer) -> NDArray[np.int64]:
+    text = (REPOSITORY / "LICENSE").read_text()
+    return np.array(transformer.tokenizer.encode(text)[:64])
+
+
+@pytest.fixture(scope="module")
+def trace(transformer: Transformer, tokens: NDArray[np.int64]) -> Trace:
+    """The reference's values."""
+    trace = Trace({}, {})
+    trace.values["logits"] = Reference(transformer.program).logits(tokens, trace=trace)
+    return trace
+
+
 @pytest.mark.thorough
-def test_the_processor_equals_the_reference(file: Gguf, plan: Plan) -> None:
-    transformer = Transformer.open(MODEL, plan=plan, context=128)
-    tokens = transformer.tokenizer.encode((REPOSITORY / "LICENSE").read_text())[:64]
-    expected = Reference(transformer.program).logits(np.array(tokens))
-    assert np.array_equal(transformer.logits(tokens, rows=64), expected)
-    one_by_one = DeviceModel("cpu", transformer.program, context=64)
-    assert np.array_equal(np.concatenate([one_by_one.extend([t]) for t in tokens]), expected)
+@pytest.mark.parametrize("name", present("cpu", "cuda", "webgpu:portable"))
+def test_devices_equal_the_reference(
+    transformer: Transformer, tokens: NDArray[np.int64], trace: Trace, name: str
+) -> None:
+    expected = trace.values["logits"]
+    last = trace.values[f"{len(transformer.program.layers) - 1}.feed_forward"]
+    with open_for_test(name) as device:
+        model = DeviceModel(device, transformer.program, context=64)
+        assert np.array_equal(model.extend(tokens, rows=64), expected)
+        assert np.array_equal(model.residual(64), last)
+        model.rewind(56)
+        one_by_one = [model.extend([token]) for token in tokens[56:]]
+        assert np.array_equal(np.concatenate(one_by_one), expected[56:])
 
 
 @pytest.mark.thorough
