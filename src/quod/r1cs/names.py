@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING
 
@@ -104,8 +105,9 @@ def symbols(system: TracedSystem) -> str:
 
     Components are namespaces, joined by ``.`` as in circom; characters that circom does not accept
     in a name become ``_``. An element of a private input has its index in brackets. The names of
-    wires that are neither public nor inputs end in the wire's number, as do names that would occur
-    twice.
+    wires that are neither public nor inputs end in the wire's number. So do those of inputs and
+    outputs by which a user could mean another one, such as the names of an array ``x`` and a signal
+    ``x[0]``.
     """
     public = len(system.public_names)
     paths = [0] * public + system.wire_paths
@@ -120,7 +122,6 @@ def symbols(system: TracedSystem) -> str:
 
 def _distinct_names(system: TracedSystem) -> list[str]:
     """Return the names of all wires except the constant 1; see `symbols`."""
-    public = len(system.public_names)
     names = [f"main.{_plain(name)}" for name in system.public_names]
     paths: dict[int, str] = {}
     components: dict[int, str] = {}
@@ -131,25 +132,101 @@ def _distinct_names(system: TracedSystem) -> list[str]:
             components[path] = ".".join(["main", *map(_plain, filter(None, parts))])
         name = _plain(system.wire_names.get(wire, "w").removeprefix(f"{paths[path]}/"))
         names.append(f"{components[path]}.{name}")
-    # Names of inputs and outputs come first, so that no other wire takes one.
-    declared = [*range(public)]
-    for each in system.inputs.values():
-        if not each.public:
-            indices = [public + wire - 1 for wire in each.wires]
-            declared += indices
-            if each.bits or not each.single:
-                for element, index in enumerate(indices):
-                    names[index] += f"[{element}]"
+    declarations = _declarations(system, names)
+    keys = [key for each in declarations for key in each.keys]
+    used = {*keys, *(array for key in keys for array in _arrays(key))}
     is_other = np.ones(len(names), bool)
-    is_other[declared] = False
-    used: set[str] = set()
-    for index in [*declared, *np.flatnonzero(is_other).tolist()]:
-        if is_other[index] or names[index] in used:
-            names[index] += f"_{index + 1}"
+    for declaration in declarations:
+        if declaration.is_unclear:
+            declaration.name += f"_{declaration.indices[0] + 1}"
+            while declaration.name in used:
+                declaration.name += "_"
+            used.add(declaration.name)
+        is_other[declaration.indices] = False
+        for index, name in zip(declaration.indices, declaration.names, strict=True):
+            names[index] = name
+    for index in np.flatnonzero(is_other).tolist():
+        names[index] += f"_{index + 1}"
         while names[index] in used:
             names[index] += "_"
         used.add(names[index])
     return names
+
+
+class _Declaration:
+    """An input or output.
+
+    python_name: its name in Python.
+    name: its name in a .sym file.
+    indices: the indices of its wires, without the constant 1.
+    is_unclear: whether a name of it, here or in Python, selects another input or output here.
+    """
+
+    __slots__ = ("indices", "is_array", "is_unclear", "name", "python_name")
+
+    def __init__(self, python_name: str, name: str, indices: list[int], is_array: bool) -> None:
+        self.python_name, self.name = python_name, name
+        self.indices, self.is_array, self.is_unclear = indices, is_array, False
+
+    @property
+    def names(self) -> list[str]:
+        """The name of each wire in a .sym file."""
+        if not self.is_array:
+            return [self.name]
+        return [f"{self.name}[{element}]" for element in range(len(self.indices))]
+
+    @property
+    def keys(self) -> set[str]:
+        """The names by which a user may select it, without those of elements."""
+        return {self.name, self.python_name, f"main.{self.python_name}"}
+
+
+def _declarations(system: TracedSystem, names: list[str]) -> list[_Declaration]:
+    """Return the inputs and outputs; the unclear ones are last.
+
+    names: a name for each wire except the constant 1.
+    """
+    public = len(system.public_names)
+    result = []
+    for declared in system.inputs.values():
+        indices = [(-wire if wire < 0 else public + wire) - 1 for wire in declared.wires]
+        name = f"main.{_plain(declared.name)}" if declared.public else names[indices[0]]
+        result.append(_Declaration(declared.name, name, indices, declared.has_elements))
+    inputs = {index for each in result for index in each.indices}
+    result += [
+        _Declaration(name, names[index], [index], False)
+        for index, name in enumerate(system.public_names)
+        if index not in inputs
+    ]
+    owners: dict[str, list[_Declaration]] = {}
+    for each in result:
+        for key in each.keys:
+            owners.setdefault(key, []).append(each)
+    for each in result:
+        for key in each.keys:
+            each.is_unclear |= len(owners[key]) > 1
+            for array in _arrays(key):
+                for owner in owners.get(array, []):
+                    # The name of a signal precedes that of an array.
+                    if owner is not each and (owner.is_array or owner.name != array):
+                        each.is_unclear = owner.is_unclear = True
+    return sorted(result, key=lambda each: each.is_unclear)
+
+
+def _arrays(name: str) -> Iterator[str]:
+    """Yield the arrays of which a name is an element: ``x[0]`` and ``x`` for ``x[0][1]``."""
+    while (index := _INDEX.search(name)) is not None:
+        name = name[: index.start()]
+        yield name
+
+
+def array_name(name: str) -> str:
+    """Return a name without the indices at its end: that of the array, for an element."""
+    return _INDICES.sub("", name)
+
+
+_INDEX = re.compile(r"\[[0-9]+\]$")
+_INDICES = re.compile(r"(\[[0-9]+\])+$")
 
 
 def _plain(name: str) -> str:

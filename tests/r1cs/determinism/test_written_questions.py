@@ -7,13 +7,14 @@ import json
 import re
 import tempfile
 from collections.abc import Callable
-from contextlib import redirect_stdout
+from contextlib import nullcontext, redirect_stdout, suppress
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from quod.cli import entry
+from quod.errors import InputError
 from quod.formats.r1cs import R1cs
 from quod.formats.sym import wire_names
 from quod.r1cs import Circuit, ConstraintSystem, Signal, trace
@@ -138,3 +139,55 @@ def _entries(rows: Rows) -> list[list[list[int]]]:
 
 def _is_outermost(circuit: Circuit, wire: int) -> bool:
     return wire < 0 or not circuit.system.wire_paths[wire - 1]
+
+
+_NAMES = [
+    "a", "a b", "a_b", "a.b", "a,b", "a[0]", "a[1]", "a[0][0]", "main.a", "main_a", "main", "a_2",
+    "a_2[0]", "w_3", "a.w_3", "b", "b_", "a/b",
+]  # fmt: skip
+_DECLARATIONS: list[Step] = [
+    lambda system, name, signals: signals.append(system.private(name)),
+    lambda system, name, signals: signals.extend(system.private(name, 2)),
+    lambda system, name, signals: signals.extend(system.private_bits(name, 1)),
+    lambda system, name, signals: signals.append(system.public(name)),
+    lambda system, name, signals: signals.extend(system.public(name, 2)),
+    lambda system, name, signals: signals.append(system.output(name, signals[0])),
+]
+
+
+@settings(max_examples=80, deadline=None)
+@given(
+    st.lists(
+        st.tuples(
+            st.integers(0, len(_DECLARATIONS) - 1), st.sampled_from(_NAMES),
+            st.sampled_from(["", "a", "main", "b[0]"]), st.booleans(),
+        ),
+        min_size=1, max_size=6, unique_by=lambda each: each[1],
+    ),
+)  # fmt: skip
+def test_names_select_what_they_select_in_python(
+    declarations: list[tuple[int, str, str, bool]],
+) -> None:
+    """A name of an input or output selects the same wires of a file, or none."""
+
+    def function(system: ConstraintSystem) -> None:
+        signals = [system.one]
+        for number, name, namespace, has_wire in declarations:
+            with system.namespace(namespace) if namespace else nullcontext():
+                with suppress(InputError):
+                    _DECLARATIONS[number](system, name, signals)
+                if has_wire:
+                    _named_wire(system, f"{name}x", signals)
+        system.output("an output", signals[-1])
+
+    circuit = trace(function)
+    with tempfile.TemporaryDirectory() as folder:
+        circuit.write_files(Path(folder, "c.r1cs"), sym=Path(folder, "c.sym"))
+        file = R1cs.open(Path(folder, "c.r1cs"))
+        names = wire_names(Path(folder, "c.sym"), file)
+    assert len(set(names.values())) == len(names) == circuit.wires - 1
+    for name in {*circuit.inputs, *circuit.traced.public_names}:
+        for key in (name, f"main.{name}", f"{name}[0]", f"{name}[1]"):
+            with suppress(InputError):
+                chosen = rows_of_file(file, names, targets=[key]).targets
+                assert chosen == rows_of_circuit(circuit.system, targets=[key]).targets

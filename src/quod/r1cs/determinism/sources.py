@@ -10,12 +10,11 @@ import numpy as np
 from quod.errors import InputError
 from quod.formats.r1cs import R1cs, SparseMatrix
 from quod.r1cs.determinism.rows import Matrix, Rows
-from quod.r1cs.names import path_name, wire_name
+from quod.r1cs.names import array_name, path_name, wire_name
 from quod.r1cs.repetition.parts import Side, parts_of
 from quod.r1cs.shape import shape_of
 from quod.r1cs.signal import source_line
 from quod.r1cs.system import ConstraintSystem
-from quod.r1cs.witness_program.steps import Input
 from quod.validation import in_order, shown, shown_kind
 
 ALL = "all"
@@ -158,11 +157,10 @@ def rows_of_circuit(
     declared = system.inputs
     all_inputs = [index(wire) for each in declared.values() for wire in each.wires]
     numbers = range(1, count)
-    input_wires = _selected(
-        inputs, numbers, name, lambda: all_inputs, _wires_of_inputs(declared, index)
-    )  # fmt: skip
+    groups = _declared_wires(system, index)
+    input_wires = _selected(inputs, numbers, name, lambda: all_inputs, groups)
     computed = [wire for wire in range(1, public + 1) if wire not in set(all_inputs)]
-    target_wires = _selected(targets, numbers, name, lambda: computed)
+    target_wires = _selected(targets, numbers, name, lambda: computed, groups)
     a, b, c = (matrix(side) for side in shape.sides)
     return Rows(
         system.prime, count, (a, b, c),
@@ -171,10 +169,17 @@ def rows_of_circuit(
     )  # fmt: skip
 
 
-def _wires_of_inputs(
-    declared: dict[str, Input], index: Callable[[int], int]
+def _declared_wires(
+    system: ConstraintSystem, index: Callable[[int], int]
 ) -> dict[str, list[int]]:  # fmt: skip
-    return {name: [index(wire) for wire in each.wires] for name, each in declared.items()}
+    """Return the wires of each input and output, and of each element of an array, by name."""
+    wires = {name: [wire] for wire, name in enumerate(system.public_names, 1)}
+    wires |= {name: [index(wire) for wire in each.wires] for name, each in system.inputs.items()}
+    for name, each in system.inputs.items():
+        if each.has_elements:
+            for element, wire in enumerate(each.wires):
+                wires.setdefault(f"{name}[{element}]", [index(wire)])
+    return wires
 
 
 def _selected(
@@ -195,7 +200,7 @@ def _selected(
     wires_by_name: tuple[dict[str, list[int]], ...] = ({}, {}, {}, {})
     for wire in wires:
         text = name(wire)
-        array = _INDICES.sub("", text)
+        array = array_name(text)
         keys = text, text.removeprefix("main."), array, array.removeprefix("main.")
         for wires_of, key in zip(wires_by_name, keys):
             if key in wanted:
@@ -213,7 +218,6 @@ def _selected(
 
 
 _WIRE = re.compile(r"[0-9]{1,10}")
-_INDICES = re.compile(r"(\[\d+\])+$")
 
 
 def _disjoint(

@@ -34,6 +34,11 @@ class Input:
         self.single, self.public = single, public
         self.kind = kind or ("bits" if bits else "field" if single else "list")
 
+    @property
+    def has_elements(self) -> bool:
+        """True if each wire has an index: those of the numbers of a list, and those of bits."""
+        return self.bits or not self.single
+
 
 class Solve:
     """A step that solves a row for a wire, which occurs in A, B or C (`side` 0, 1 or 2)."""
