@@ -52,8 +52,8 @@ def labelled(path: Path, labels: list[int], private_inputs: int) -> R1cs:
         ([0, 1, 2, 2], 1, "wires with equal labels"),
         ([0, 1, 2, 1], 1, "wires with equal labels"),
         ([3, 2, 1, 0], 1, "a label of the constant 1 other than 0"),
-        ([0, 3, 1, 2], 1, "an output whose label is above 2"),
-        ([0, 1, 2, 3], 7, "labels or inputs beyond the 4 labels"),
+        ([0, 3, 1, 2], 1, "a public wire whose label is above 2"),
+        ([0, 1, 2, 3], 7, "only 4 labels, but 8 outputs and inputs"),
     ],
 )
 def test_labels_that_do_not_show_the_inputs(
@@ -79,12 +79,17 @@ def test_labels_of_inputs(tmp_path: Path) -> None:
     [
         ([0, 1, 2, 3], {1, 2, 3}, ()),
         # Two outputs follow the labels of inputs; private inputs have the labels after the public.
-        ([0, 4, 1, 5], {2}, (1,)),
+        ([0, 4, 1, 2], {2, 3}, (1,)),
         ([0, 4, 5, 1], {3}, (1, 2)),
         ([0, 1, 4, 2], {1, 3}, (2,)),
-        # A label is neither of an input nor above those of inputs.
-        ([0, 1, 4, 3], None, (2,)),
-        ([0, 4, 5, 2], None, (1, 2)),
+        # Quod writes none of these: a label between those of inputs and outputs, an input without a
+        # wire, a label without a wire, and a label twice. They mark no outputs.
+        ([0, 1, 4, 3], None, ()),
+        ([0, 4, 5, 2], None, ()),
+        ([0, 4, 5, 6], None, ()),
+        ([0, 4, 1, 5], None, ()),
+        ([0, 1, 5, 2], None, ()),
+        ([0, 4, 4, 1], None, ()),
     ],
 )
 def test_labels_of_outputs_after_inputs(
@@ -98,12 +103,41 @@ def test_labels_of_outputs_after_inputs(
     )  # fmt: skip
     r1cs = R1cs.open(tmp_path / "a.r1cs")
     if inputs is None:
-        with pytest.raises(InputError, match="between those of inputs and other signals"):
+        with pytest.raises(InputError, match=r"whose label is above 3|equal labels"):
             rows_of_file(r1cs)
     else:
         rows = rows_of_file(r1cs)
         assert (rows.inputs, rows.targets) == (inputs, outputs)
     assert rows_of_file(r1cs, inputs=["3"]).targets == outputs
+
+
+def test_outputs_of_the_header_exclude_marks(tmp_path: Path) -> None:
+    """No file of Quod has outputs before and after public inputs: the header counts the first."""
+    write_r1cs(
+        tmp_path / "a.r1cs", curve="bn254", wires=4, public_outputs=1, public_inputs=2,
+        private_inputs=0, a=matrix((3, 1)), b=matrix((3, 1)), c=matrix((1, 1)),
+        wire_labels=np.array([0, 1, 4, 2], np.uint64),
+    )  # fmt: skip
+    r1cs = R1cs.open(tmp_path / "a.r1cs")
+    with pytest.raises(InputError, match="a public wire whose label is above 3"):
+        rows_of_file(r1cs)
+    assert rows_of_file(r1cs, inputs=["3"]).targets == (1,)
+
+
+@pytest.mark.parametrize("count", [0, 3, 9])
+def test_a_wrong_count_of_labels_does_not_matter(count: int, tmp_path: Path) -> None:
+    """Other compilers count no labels; the labels themselves show the inputs."""
+    write_r1cs(
+        tmp_path / "a.r1cs", curve="bn254", wires=4, public_outputs=1, public_inputs=1,
+        private_inputs=1, a=matrix((3, 1)), b=matrix((3, 1)), c=matrix((1, 1)), labels=count,
+    )  # fmt: skip
+    assert rows_of_file(R1cs.open(tmp_path / "a.r1cs")).inputs == {2, 3}
+
+
+def test_no_inputs_are_named(tmp_path: Path) -> None:
+    """Labels that do not show the inputs do not matter if the caller says that there are none."""
+    r1cs = labelled(tmp_path / "a.r1cs", [0, 1, 2, 2], 1)
+    assert rows_of_file(r1cs, inputs=[]).inputs == frozenset()
 
 
 def test_wires_that_would_fill_the_memory(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def rows_of_file(
     return Rows(
         r1cs.fr.value, r1cs.wires, _matrices_of(r1cs.matrices),
         *_disjoint(inputs, input_wires, targets, target_wires, name),
-        name, lambda row: f"constraint {row}", 0 if inputs else _lost_inputs(r1cs),
+        name, lambda row: f"constraint {row}", _lost_inputs(r1cs) if inputs is None else 0,
         frozenset(range(1, 1 + r1cs.public)), r1cs.curve,
     )  # fmt: skip
 
@@ -77,16 +77,26 @@ def _declared(r1cs: R1cs) -> int:
 
 
 def marked_outputs(r1cs: R1cs) -> list[int]:
-    """Return the wires of a file's outputs.
+    """Return the wires of a file's outputs: those that the header counts, or that labels mark."""
+    return [*range(1, 1 + r1cs.public_outputs), *_late_outputs(r1cs)]
 
-    The header counts outputs that follow a public input as public inputs; Quod gives them labels
-    after those of inputs (`quod.r1cs.names.wire_labels`).
+
+def _late_outputs(r1cs: R1cs) -> list[int]:
+    """Return the outputs that the header counts as public inputs, as they follow one.
+
+    Quod gives them labels after those of inputs (`quod.r1cs.names.wire_labels`). Labels that Quod
+    does not write mark no outputs.
     """
-    outputs = [*range(1, 1 + r1cs.public_outputs)]
-    if r1cs.has_labels:
-        labels = r1cs.wire_labels[1 + r1cs.public_outputs : 1 + r1cs.public]
-        outputs += (1 + len(outputs) + np.flatnonzero(labels > _declared(r1cs))).tolist()
-    return outputs
+    if r1cs.public_outputs or not r1cs.has_labels:
+        return []
+    declared, labels = _declared(r1cs), r1cs.wire_labels
+    outputs = 1 + np.flatnonzero(labels[1 : 1 + r1cs.public] > declared)
+    first_free = 1 + declared - len(outputs)
+    if first_free > r1cs.wires:
+        return []
+    quod_labels = np.arange(r1cs.wires, dtype=np.uint64)
+    quod_labels[first_free:] += np.uint64(len(outputs))
+    return outputs.tolist() if np.array_equal(np.sort(labels), quod_labels) else []
 
 
 def _input_wires(r1cs: R1cs) -> list[int]:
@@ -95,7 +105,7 @@ def _input_wires(r1cs: R1cs) -> list[int]:
     circom counts private inputs to which it gives no wire, so their labels decide: those of inputs
     follow the labels of outputs. Raises InputError for labels that neither circom nor Quod writes.
     """
-    outputs, declared = marked_outputs(r1cs), _declared(r1cs)
+    declared = _declared(r1cs)
     if not r1cs.has_labels:
         if declared >= r1cs.wires:
             raise InputError(
@@ -104,21 +114,20 @@ def _input_wires(r1cs: R1cs) -> list[int]:
                 path=r1cs.path,
             )
         return [*range(1 + r1cs.public_outputs, 1 + declared)]
-    labels = r1cs.wire_labels
-    last = declared - (len(outputs) - r1cs.public_outputs)
+    labels, late_outputs = r1cs.wire_labels, _late_outputs(r1cs)
+    label_count = max(r1cs.labels, 1 + int(labels.max()))
     fault = ""
     if labels[0] != 0 or len(np.unique(labels)) < len(labels):
         fault = "wires with equal labels, or a label of the constant 1 other than 0"
-    elif max(int(labels.max()), declared) >= r1cs.labels:
-        fault = f"labels or inputs beyond the {r1cs.labels} labels that its header counts"
-    elif (labels[1 : 1 + r1cs.public_outputs] > declared).any():
-        fault = f"an output whose label is above {declared}, the number of outputs and inputs"
-    elif ((labels > last) & (labels <= declared)).any():
-        fault = f"a label from {last + 1} to {declared}, between those of inputs and other signals"
+    elif declared >= label_count:
+        fault = f"only {label_count} labels, but {declared} outputs and inputs"
+    elif not late_outputs and (labels[1 : 1 + r1cs.public] > declared).any():
+        fault = f"a public wire whose label is above {declared}, the number of outputs and inputs"
     if fault:
         r1cs.file.section(3, "labels").fail(
             f"has {fault}, so the labels do not show which wires are inputs; name the inputs"
         )
+    last = declared - len(late_outputs)
     wires = 1 + r1cs.public_outputs + np.flatnonzero(labels[1 + r1cs.public_outputs :] <= last)
     return [int(wire) for wire in wires]
 
