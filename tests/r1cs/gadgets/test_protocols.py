@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -144,6 +145,30 @@ def test_template_with_only_constraints(tmp_path: Path) -> None:
     circuit = made(lambda system: called(system, [system.private("x"), 7]))
     assert outputs(circuit, x=5) == []
     assert_fails(circuit, {"x": 6}, "template")
+
+
+def _late_output(system: r1cs.ConstraintSystem) -> None:
+    system.output("y", 3 * system.public("x"))
+
+
+def _output_before_and_after_an_input(system: r1cs.ConstraintSystem) -> None:
+    system.output("one", system.one)
+    _late_output(system)
+
+
+def _late_input(system: r1cs.ConstraintSystem) -> None:
+    x = system.private("x")
+    system.output("z", x * x * system.private("y"))
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [_late_output, _output_before_and_after_an_input, _late_input],
+    ids=lambda f: f.__name__,
+)
+def test_template_with_other_wires_first(inside: Callable[[r1cs.ConstraintSystem], None]) -> None:
+    with pytest.raises(InputError, match="add outputs before public inputs"):
+        gadgets.Template(r1cs.trace(inside).r1cs, list)
 
 
 CIRCOM = """

@@ -29,8 +29,9 @@ class Template:
 
     inputs: the number of inputs, the public ones first.
     outputs: the number of outputs.
-    Raises InputError if the file lacks the wire of an input: circom drops inputs that no constraint
-    uses.
+    Raises InputError if outputs, public inputs and private inputs are not the first wires of the
+    file, in this order: circom drops inputs that no constraint uses, and circuits in Python may
+    declare inputs and outputs at any time.
     """
 
     def __init__(self, r1cs: R1cs, calculate: Calculate) -> None:
@@ -48,8 +49,10 @@ class Template:
         labelled = 1 + self.outputs + self.inputs
         if sorted(r1cs.wire_labels[:labelled].tolist()) != list(range(labelled)):
             raise InputError(
-                "some inputs of the template have no wire, as no constraint uses them; use each "
-                "input in a constraint, or compile with --O0",
+                "the wires after the constant 1 are not the outputs, public inputs and private "
+                "inputs, in this order. For a circom template, use each input in a constraint, or "
+                "compile with --O0; in a circuit in Python, add outputs before public inputs, and "
+                "declare private inputs before other wires",
                 path=r1cs.path,
             )
         self._rows = [_rows(matrix, r1cs.fr) for matrix in r1cs.matrices]
