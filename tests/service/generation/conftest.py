@@ -11,7 +11,7 @@ import pytest
 
 from quod.inference import Transformer
 from quod.service.keys import KeyRepository
-from tests.inference.transformer.models import write_llama
+from tests.inference.transformer.test_trained_model import MODEL
 from tests.service.queue.places import MEMORY
 from tests.service.server.running_server import ConfiguredServer
 
@@ -19,11 +19,9 @@ Start = Callable[..., ConfiguredServer]
 
 
 @pytest.fixture(scope="session")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def model() -> Path:
     """A model of two layers, with its plan."""
-    path = write_llama(tmp_path_factory.mktemp("served") / "model.gguf")
-    Transformer.make_plan(path).write(path.with_name("model.gguf.plan.json"))
-    return path
+    return MODEL
 
 
 @pytest.fixture(scope="session")

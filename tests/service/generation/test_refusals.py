@@ -11,6 +11,7 @@ import pytest
 
 from quod.device.memory.budget import OutOfMemory
 from quod.errors import InputError, MismatchError, ServiceError
+from quod.inference.transformer.transformer import plan_path
 from quod.service.client import GenerationRequest, ProofRequest
 from quod.service.errors import NotFoundError, PermissionDeniedError
 from quod.service.generation.models import ServedModel, read_model
@@ -215,7 +216,7 @@ def test_wrong_files(tmp_path: Path, model: Path) -> None:
     data[-1] ^= 1
     copy.write_bytes(data)
     with pytest.raises(MismatchError, match="the plan is for the model with SHA-256"):
-        read_model("a", copy, plan=model.with_name("model.gguf.plan.json"))
+        read_model("a", copy, plan=plan_path(model))
 
 
 def test_too_little_memory(start: Start, monkeypatch: pytest.MonkeyPatch) -> None:
