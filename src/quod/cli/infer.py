@@ -100,8 +100,15 @@ def plan(
     texts = [*(calibrate or []), *(evaluate or [])]
     target = _plan_path(model) if output is None else output
     check_outputs([target], [model, *texts], exclusive=[] if force else [target])
+    from quod.device.memory.budget import bytes_text
+    from quod.formats import Gguf
+    from quod.inference.transformer.architecture import read_architecture
+    from quod.inference.transformer.memory_needs import memory_needs, plan_bytes
     from quod.inference.transformer.transformer import Transformer
 
+    file = Gguf.open(model)
+    needs = memory_needs(file, read_architecture(file), 1)
+    note(f"The plan needs {bytes_text(plan_bytes(needs))} on the host.", quiet=quiet)
     chosen = Transformer.make_plan(
         model,
         None if calibrate is None else [_text(path) for path in calibrate],

@@ -9,6 +9,7 @@ from quod.errors import InputError, QuodError
 from quod.extras import installation
 from quod.formats.gguf.file import Gguf
 from quod.inference.transformer.tokenizer import Tokenizer
+from quod.validation import in_order
 
 Message = Mapping[str, str]
 
@@ -26,9 +27,12 @@ def render(file: Gguf, tokenizer: Tokenizer, messages: Sequence[Message], *, ans
         raise InputError("has no chat template; give a prompt instead of messages", path=file.path)
     if len(template) > _MAX_TEMPLATE:
         raise _error(file, f"has {len(template)} characters, more than {_MAX_TEMPLATE}")
-    for message in messages:
-        if sorted(message) != ["content", "role"] or not all(
-            isinstance(text, str) for text in message.values()
+    checked: list[object] = list(in_order("messages", messages))
+    for message in checked:
+        if (
+            not isinstance(message, Mapping)
+            or set(message) != {"role", "content"}
+            or not all(isinstance(text, str) for text in message.values())
         ):
             raise InputError("a message has a role and a content, both of text, and nothing else")
     try:

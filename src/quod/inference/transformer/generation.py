@@ -17,7 +17,7 @@ from quod.inference.transformer.plan import log_probabilities
 from quod.inference.transformer.program import Quotient, quotient
 from quod.inference.transformer.reference import greedy, sample
 from quod.inference.transformer.rounding import Integers
-from quod.validation import shown
+from quod.validation import instance, shown
 
 _PROMPT_CHUNK = 256
 """The tokens of a prompt that are evaluated before other texts of a batch get their next token."""
@@ -98,6 +98,7 @@ class Batch:
         self._cached: list[list[int]] = [[] for _ in range(model.sequences)]
         self._active: dict[int, Generation] = {}
         self._logits: dict[int, Integers] = {}
+        self._has_ended = False
         for sequence in range(model.sequences):
             model.rewind(0, sequence)
 
@@ -110,8 +111,12 @@ class Batch:
         """Add a text that may have at least one more token; return its number.
 
         It takes the free sequence of the cache that has most of its prompt. Raises InputError if
-        none is free.
+        none is free, and for a text that may have no more tokens.
         """
+        self._check_open()
+        instance("a text", generation, Generation, "`Transformer.generation` makes one")
+        if not generation.limit:
+            raise InputError("a text of a batch may have a token at least; its max_tokens is 0")
         sequences = [index for index in range(len(self._cached)) if index not in self._active]
         if not sequences:
             raise InputError(
@@ -126,6 +131,14 @@ class Batch:
         self._active[sequence] = generation
         return sequence
 
+    def end(self) -> None:
+        """Give the cache back: texts that are not complete are lost."""
+        self._has_ended = True
+
+    def _check_open(self) -> None:
+        if self._has_ended:
+            raise InputError("the batch has ended, because its model evaluated other texts")
+
     def remove(self, text: int) -> None:
         """Remove a text before its end."""
         self._active.pop(text, None)
@@ -133,6 +146,7 @@ class Batch:
 
     def step(self) -> list[Step]:
         """Append a token to each text whose prompt was evaluated, and evaluate more of a prompt."""
+        self._check_open()
         steps = [self._choose(text, logits) for text, logits in list(self._logits.items())]
         self._logits.clear()
         chosen = {

@@ -61,8 +61,11 @@ def check_memory(needs: MemoryNeeds, path: str, device: AnyDevice) -> None:
     device.check_budget(what, needs.device)
 
 
+def plan_bytes(needs: MemoryNeeds) -> int:
+    """Return the bytes that making a plan takes on the host."""
+    return needs.host + _PLAN_BYTES
+
+
 def check_plan_memory(needs: MemoryNeeds, path: str) -> None:
     """Raise DeviceError, with the bytes, if the host has too little memory for making a plan."""
-    check_budget(
-        f"a plan of the model {path}", needs.host + _PLAN_BYTES, host.available_memory_bytes()
-    )
+    check_budget(f"a plan of the model {path}", plan_bytes(needs), host.available_memory_bytes())

@@ -12,7 +12,7 @@ from quod.errors import InputError
 from quod.formats.gguf.file import Gguf
 from quod.formats.gguf.metadata import MetadataValue
 from quod.inference.transformer.pretokenizers import PRETOKENIZERS
-from quod.validation import shown
+from quod.validation import in_order, instance, shown, whole_number
 
 _CONTROL, _USER_DEFINED = 3, 4
 _END_NAMES = frozenset(
@@ -91,6 +91,7 @@ class Tokenizer:
         special: Whether the names of control tokens, such as <|im_start|>, stand for these tokens.
         starts: Whether the token of the beginning comes first; None is the file's choice.
         """
+        instance("a text", text, str, "write text")
         tokens = []
         if self._starts if starts is None else starts:
             if self.beginning is None:
@@ -106,7 +107,9 @@ class Tokenizer:
 
     def decode(self, tokens: Iterable[int], *, special: bool = False) -> str:
         """Return the text of tokens; control tokens have no text unless `special`."""
-        return b"".join(self._bytes_of(token, special) for token in tokens).decode(
+        last = len(self._tokens) - 1
+        numbers = [whole_number("a token", each, 0, last) for each in in_order("tokens", tokens)]
+        return b"".join([self._bytes_of(token, special) for token in numbers]).decode(
             "utf-8", "replace"
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence, Set
 from fractions import Fraction
 from hashlib import sha256
 from os import fspath
@@ -45,8 +45,16 @@ from quod.inference.transformer.program import Program, build
 from quod.inference.transformer.reference import check_tokens
 from quod.inference.transformer.rounding import Integers
 from quod.inference.transformer.tokenizer import Tokenizer
-from quod.validation import flag, plain_bytes, whole_number, whole_number_or_none
+from quod.validation import (
+    check_function,
+    flag,
+    in_order,
+    plain_bytes,
+    whole_number,
+    whole_number_or_none,
+)
 
+_MAX_TOKEN = (1 << 31) - 1
 _SCORED_TOKENS = 64
 """The tokens whose logits are in memory at once when a text is scored."""
 
@@ -68,6 +76,7 @@ class Transformer:
         self.program = program
         self._device_model = device_model
         self._cached: list[int] = []
+        self._batch: Batch | None = None
 
     @classmethod
     def open(
@@ -84,6 +93,8 @@ class Transformer:
         memory does not suffice.
         """
         limit = whole_number_or_none("context", context, 1)
+        count = whole_number("sequences", sequences, 1)
+        file = Gguf.open(path)
         if plan is None:
             if not FilePath(plan_path(path)).exists():
                 raise InputError(
@@ -93,12 +104,9 @@ class Transformer:
                 )
             plan = plan_path(path)
         chosen = plan if isinstance(plan, Plan) else read_plan(plan)
-        file = Gguf.open(path)
         shape = read_architecture(file)
         opened = resolve_device(device)
-        check_memory(
-            memory_needs(file, shape, limit or shape.context, sequences), file.path, opened
-        )
+        check_memory(memory_needs(file, shape, limit or shape.context, count), file.path, opened)
         chosen.check_model(file, digest_of(path))
         model, tokenizer = read_model(file), Tokenizer(file)
         if len(tokenizer) != model.vocabulary:
@@ -107,7 +115,7 @@ class Transformer:
             )
         program = build(model, chosen.scales)
         check_bounds(program)
-        device_model = DeviceModel(opened, program, context=limit, sequences=sequences)
+        device_model = DeviceModel(opened, program, context=limit, sequences=count)
         check_unchanged(file)
         return cls(file, model, tokenizer, chosen, program, device_model)
 
@@ -124,17 +132,24 @@ class Transformer:
         Raises InputError for a model that is not supported, or whose sums could reach 2**63;
         DeviceError, before weights are read, if memory does not suffice.
         """
+        if progress is not None:
+            check_function("progress", progress)
         file = Gguf.open(path)
         shape = read_architecture(file)
         check_plan_memory(memory_needs(file, shape, 1), file.path)
         model, tokenizer = read_model(file), Tokenizer(file)
 
         def tokens(texts: Iterable[str]) -> list[NDArray[np.int64]]:
-            encoded = [np.array(tokenizer.encode(text), np.int64) for text in texts]
+            encoded = [
+                np.array(tokenizer.encode(text), np.int64) for text in in_order("texts", texts)
+            ]
             return [text for text in encoded if len(text)]
 
         texts = calibration_texts() if calibration is None else calibration
-        plan = make_plan(file, model, tokens(texts), tokens(evaluation), progress)
+        measured = tokens(evaluation)
+        if len(evaluation) and not measured:
+            raise InputError("the evaluation texts have no tokens")
+        plan = make_plan(file, model, tokens(texts), measured, progress)
         check_unchanged(file)
         return plan
 
@@ -162,7 +177,7 @@ class Transformer:
         """Return the tokens of a prompt, in which the names of control tokens count as these."""
         if isinstance(prompt, str):
             return self.tokenizer.encode(prompt, special=True)
-        return [whole_number("a token", token, 0) for token in prompt]
+        return _token_list("the prompt", prompt)
 
     def logits(self, tokens: Sequence[int], *, rows: int = 1) -> Integers:
         """Return the exact logits after the last `rows` tokens of a text, int64.
@@ -171,8 +186,9 @@ class Transformer:
         not computed again. Raises InputError for tokens beyond the vocabulary and for more tokens
         than the context.
         """
-        text = list(tokens)
+        text = _token_list("the text", tokens)
         rows = whole_number("rows", rows, 1, len(text))
+        self._end_batch()
         shared = shared_prefix(self._cached, text[: len(text) - rows + 1])
         self._device_model.rewind(shared)
         self._cached = text[:shared]
@@ -185,8 +201,9 @@ class Transformer:
 
         The logits are exact; only this conversion is in f64.
         """
-        text = list(tokens)
+        text = _token_list("the text", tokens)
         check_tokens(self.program, np.array(text, np.int64), 0, self.context)
+        self._end_batch()
         self._device_model.rewind(0)
         self._cached = []
         parts = [np.zeros(0)]
@@ -224,6 +241,7 @@ class Transformer:
         The tokens of a prompt are those that `generate` gives. Raises InputError as `generate`
         does, and for more prompts than the model was opened for.
         """
+        prompts = list(in_order("the prompts", prompts))
         if len(prompts) > self._device_model.sequences:
             raise InputError(
                 f"{len(prompts)} prompts exceed the {self._device_model.sequences} sequences that "
@@ -238,11 +256,19 @@ class Transformer:
     def batch(self) -> Batch:
         """Return an empty batch of up to `sequences` texts, which uses the whole cache.
 
-        Texts that `generation` returns are added to it. Use nothing else of this model before the
-        batch is dropped.
+        Texts that `generation` returns are added to it. Any other evaluation by this model ends the
+        batch, which then raises InputError.
         """
+        self._end_batch()
         self._cached = []
-        return Batch(self._device_model)
+        self._batch = Batch(self._device_model)
+        return self._batch
+
+    def _end_batch(self) -> None:
+        """Take the cache from the last batch."""
+        if self._batch is not None:
+            self._batch.end()
+            self._batch = None
 
     def generation(
         self, prompt: str | Sequence[int], max_tokens: int = 256, *,
@@ -256,7 +282,7 @@ class Transformer:
         scale = temperature_scale(temperature, self.program.logit_bits)
         if seed is None:
             seed = sha256(np.array(tokens, "<u4").tobytes()).digest()
-        ends = [whole_number("a token that ends the text", token, 0) for token in stop]
+        ends = _token_list("stop", list(stop) if isinstance(stop, Set) else stop)
         return Generation(
             tokens, min(limit, self.context - len(tokens)), scale, plain_bytes("seed", seed),
             self.tokenizer.ends | frozenset(ends), self.tokenizer.decoder(),
@@ -284,6 +310,10 @@ class Transformer:
                 index = texts.pop(step.text) if step.ended else texts[step.text]
                 if step.generated is not None:
                     yield index, step.generated
+
+
+def _token_list(name: str, tokens: Iterable[int]) -> list[int]:
+    return [whole_number("a token", token, 0, _MAX_TOKEN) for token in in_order(name, tokens)]
 
 
 def check_prompt(tokens: Sequence[int], context: int) -> None:
