@@ -11,7 +11,6 @@ import pytest
 from quod.cli import entry
 from quod.inference import Transformer
 from quod.service.client import GenerationRequest
-from tests.service.generation.conftest import Start
 from tests.service.server.running_server import ConfiguredServer
 
 PROMPT = "Unless required by applicable law"
@@ -87,7 +86,7 @@ def test_results_of_text_have_no_proof(
 
 
 def test_a_server_is_checked(
-    start: Start, model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     words = ["serve", "--data", str(tmp_path / "data"), "--model", f"licence={model}"]
     assert entry.run([*words, "--check", "--json"]) == 0

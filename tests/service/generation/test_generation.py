@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 
-from quod.errors import DeviceError, ServiceError
+from quod.errors import DeviceError, InputError, ServiceError
 from quod.inference import Batch, Transformer
 from quod.inference.transformer.generation import Step
+from quod.inference.transformer.tokenizer import Tokenizer
 from quod.service.client import AsyncClient, GenerationRequest, JobState, Tokens
 from tests.service.generation.conftest import Start
 from tests.service.server.running_server import ConfiguredServer
@@ -202,6 +203,32 @@ def test_a_retried_job_repeats_no_token(
     assert failures[0] < 0
     assert texts == [alone(transformer, prompt, 60) for prompt in ("a", "the 12")]
     assert "retrying" in kinds
+
+
+def test_a_token_without_a_spelling_ends_its_text_alone(
+    server: ConfiguredServer, transformer: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in a damaged vocabulary; the other text of the batch goes on."""
+    wrong = alone(transformer, "the Work", 5)[4]
+    spelled = Tokenizer._bytes_of
+
+    def fails(tokenizer: Tokenizer, token: int, special: bool) -> bytes:
+        if token == wrong:
+            raise InputError(f"token {token} has a character that stands for no byte")
+        return spelled(tokenizer, token, special)
+
+    good = next(p for p in PROMPTS if wrong not in alone(transformer, p, 12))
+    expected = alone(transformer, good, 12)
+    monkeypatch.setattr(Tokenizer, "_bytes_of", fails)
+    with server.client() as client:
+        jobs = [
+            client.submit_generation(GenerationRequest("tiny", prompt, max_tokens=12))
+            for prompt in ("the Work", good)
+        ]
+        failed, succeeded = (client.wait(job.id, 60) for job in jobs)
+    assert (failed.state, failed.code) == (JobState.FAILED, "INVALID_ARGUMENT")
+    assert "stands for no byte" in failed.message
+    assert succeeded.results[0]["tokens"] == expected
 
 
 @pytest.mark.usefixtures("slow")

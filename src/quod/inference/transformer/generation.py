@@ -80,11 +80,13 @@ class Step:
     text: The number that `Batch.add` returned.
     generated: The next token; None if a token that ends the text was chosen.
     ended: Whether the text has left the batch.
+    error: The error of its token, which ends the text; None without one.
     """
 
     text: int
     generated: Generated | None
     ended: bool
+    error: InputError | None = None
 
 
 class Batch:
@@ -164,7 +166,12 @@ class Batch:
 
     def _choose(self, text: int, logits: Integers) -> Step:
         generation = self._active[text]
-        generated = generation.append(logits)
+        try:
+            generated = generation.append(logits)
+        except InputError as error:
+            # A token that the tokenizer cannot spell must not end the other texts.
+            del self._active[text]
+            return Step(text, None, ended=True, error=error)
         ended = generated is None or generation.limit == 0
         if ended:
             del self._active[text]

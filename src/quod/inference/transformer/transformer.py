@@ -308,6 +308,8 @@ class Transformer:
         while texts:
             for step in batch.step():
                 index = texts.pop(step.text) if step.ended else texts[step.text]
+                if step.error is not None:
+                    raise step.error
                 if step.generated is not None:
                     yield index, step.generated
 

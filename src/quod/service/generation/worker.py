@@ -199,6 +199,8 @@ class GenerationWorker(DeviceWorker):
             if work.stage is Stage.PROMPT:
                 self._leave_stage(text)
                 work.enter(Stage.GENERATE)
+            if step.error is not None:
+                raise step.error
             if generated is not None:
                 text.tokens.append(generated.token)
                 text.parts.append(generated.text)
