@@ -17,7 +17,7 @@ from quod.service.payload import PayloadKind, payload_header
 from quod.service.queue import Clock, Job, JobQueue, Limits, Submission, open_queue
 from quod.service.queue.clock import MICROSECONDS
 from quod.service.worker.pools.local import LocalPool
-from quod.service.worker.pools.pool import StageRecord, WorkerPool
+from quod.service.worker.pools.pool import Stage, StageRecord, WorkerPool
 from quod.service.worker.result import read_result
 from quod.service.worker.settings import WorkerSettings
 from tests.service.keys.conftest import BLS, BN254
@@ -99,6 +99,10 @@ class Bench:
         for pool in self._pools:
             pool.close()
         self.queue.close()
+
+
+PROOF_STAGES = [Stage.WITNESS, Stage.KEY, Stage.UPLOAD, Stage.PROVE, Stage.CHECK]
+"""The stages of a proof in order."""
 
 
 @pytest.fixture

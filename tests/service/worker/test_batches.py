@@ -31,7 +31,7 @@ from quod.service.worker.work import Work
 from quod.service.worker.worker import Worker
 from tests.groth16.test_batch_prover import Batches, failing
 from tests.service.keys.conftest import BLS
-from tests.service.worker.conftest import SECONDS, WITNESS, Bench, eventually
+from tests.service.worker.conftest import PROOF_STAGES, SECONDS, WITNESS, Bench, eventually
 from tests.service.worker.test_faults import Gate
 
 _MOST = 4
@@ -140,7 +140,7 @@ def test_waiting_jobs_are_proved_in_one_batch(
     # Each has its own records and events, as if it had been alone.
     for job in jobs:
         passed = [record.stage for record in bench.records if record.job == job.id]
-        assert passed == list(Stage)
+        assert passed == PROOF_STAGES
         [attempt] = bench.queue.attempts(job.id)
         assert attempt.outcome is Outcome.SUCCEEDED
         kinds = [event.kind for event in bench.queue.events(job.id)]

@@ -25,7 +25,7 @@ from quod.service.worker.pools.processes import ProcessPool
 from quod.service.worker.process.channel import Answer, Channel, parts_of
 from quod.service.worker.process.child import Records, RemoteJobs
 from quod.service.worker.settings import WorkerSettings
-from tests.service.worker.conftest import SECONDS, WITNESS, Bench, eventually
+from tests.service.worker.conftest import PROOF_STAGES, SECONDS, WITNESS, Bench, eventually
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ def test_jobs_are_proved_in_a_worker_process(bench: Bench) -> None:
     # They may be told after the result.
     eventually(
         lambda: (
-            [record.stage for record in bench.records if record.job == jobs[0].id] == list(Stage)
+            [record.stage for record in bench.records if record.job == jobs[0].id] == PROOF_STAGES
         )
     )
     pool.preload("other", timeout=SECONDS)
@@ -306,7 +306,7 @@ def test_stages_of_several_jobs_are_reported_immediately() -> None:
     """Otherwise the job that killed its worker would be unknown."""
     channel, in_hand = Told(), [1]
     records = Records(channel, lambda: in_hand[0])  # type: ignore[arg-type]
-    first, second = ([StageRecord("w", job, 0, "k", stage, 0.0, 1.0) for stage in Stage]
+    first, second = ([StageRecord("w", job, 0, "k", stage, 0.0, 1.0) for stage in PROOF_STAGES]
                      for job in ("a", "b"))  # fmt: skip
     for record in first[:3]:
         records.add(record)
@@ -314,8 +314,8 @@ def test_stages_of_several_jobs_are_reported_immediately() -> None:
     in_hand[0] = 2
     for record in second[:3]:
         records.add(record)
-    upload = list(Stage)[: list(Stage).index(Stage.KEY) + 1]
-    assert channel.stages == [[*list(Stage)[:3], *upload], [Stage.UPLOAD]]
+    upload = PROOF_STAGES[: PROOF_STAGES.index(Stage.KEY) + 1]
+    assert channel.stages == [[*PROOF_STAGES[:3], *upload], [Stage.UPLOAD]]
     # What has been computed is not to blame, though it has not ended.
     records.add(first[3])
     assert channel.stages[2:] == [[Stage.PROVE]]
