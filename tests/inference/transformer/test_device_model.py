@@ -143,6 +143,17 @@ def test_chunks_are_smaller_where_memory_is_short(programs: dict[str, Program]) 
         DeviceModel(device, program)
 
 
+def test_recordings_of_many_lengths(programs: dict[str, Program]) -> None:
+    """Prompts end with chunks of any length; a server keeps few recordings."""
+    program = programs["uniform"]
+    reference, model = Reference(program), DeviceModel("cpu", program)
+    for length in [*range(1, 20), 1]:
+        tokens = TOKENS[:length]
+        model.rewind(0)
+        assert np.array_equal(model.extend(tokens)[0], reference.logits(tokens)[-1])
+    assert len(model._recordings) == 16
+
+
 def test_logits_that_were_not_written_are_found(
     programs: dict[str, Program], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -19,8 +19,6 @@ from quod.inference.transformer.reference import greedy, sample
 from quod.inference.transformer.rounding import Integers
 from quod.validation import instance, shown
 
-_PROMPT_CHUNK = 256
-"""The tokens of a prompt that are evaluated before other texts of a batch get their next token."""
 _MIN_TEMPERATURE, _MAX_TEMPERATURE = Fraction(1, 100), Fraction(100)
 _MAX_DENOMINATOR = 1 << 20
 
@@ -178,12 +176,15 @@ class Batch:
         return Step(text, generated, ended)
 
     def _evaluate_prompt(self) -> None:
-        """Evaluate a chunk of the first prompt that is not complete."""
+        """Evaluate a chunk of the first prompt that is not complete.
+
+        Then the other texts of the batch get their next token.
+        """
         text = next((text for text in self._active if text not in self._logits), None)
         if text is None:
             return
         tokens, cached = self._active[text].tokens, self._cached[text]
-        chunk = tokens[len(cached) : len(cached) + _PROMPT_CHUNK]
+        chunk = tokens[len(cached) : len(cached) + self._model.chunk]
         is_last = len(cached) + len(chunk) == len(tokens)
         logits = self._model.extend(chunk, rows=int(is_last), sequence=text)
         cached += chunk

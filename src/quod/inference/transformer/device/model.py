@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,8 @@ from quod.validation import whole_number
 
 _LEAST_CHUNK = 64
 """Smaller chunks save little memory."""
+_MAX_RECORDINGS = 16
+"""A recording takes half a megabyte, and each length of the end of a prompt needs one."""
 _UNWRITTEN = UNWRITTEN_WORD * ((1 << 32) + 1) - (1 << 64)
 """A logit of two such words, which no sum reaches; see `quod.device.runtime.sentinel`."""
 
@@ -87,7 +90,7 @@ class DeviceModel:
         self._weights = upload_weights(self.device, program, self._sizes)
         self._values = allocate_values(self.device, program, self._sizes)
         self._positions = [0] * count
-        self._recordings: dict[tuple[int, int, bool], Recording] = {}
+        self._recordings: OrderedDict[tuple[int, int, bool], Recording] = OrderedDict()
 
     def _fitting(self, sizes: Sizes) -> Sizes:
         """Return sizes with smaller chunks, if the memory does not suffice for large ones."""
@@ -170,6 +173,9 @@ class DeviceModel:
         if recording is None:
             recording = self._record(len(tokens), rows, one_text=one_text)
             self._recordings[key] = recording
+            if len(self._recordings) > _MAX_RECORDINGS:
+                self._recordings.popitem(last=False)
+        self._recordings.move_to_end(key)
         positions, state = list(self._positions), np.zeros((len(tokens), 2), np.uint32)
         for row, sequence in enumerate(sequences):
             state[row] = positions[sequence], sequence
