@@ -117,10 +117,12 @@ def test_lists_are_verified_as_a_batch(folder: Path, output_key: str, capsys: Ca
         assert entry.run(verify) == 3
         assert "is an unknown field: an object with spends, outputs" in capsys.readouterr().err
     # A signature outside a bundle is not verified, and the command says so.
-    for document in (output | {"spendAuthSig": "00" * 64}, [output, output | {"spendAuthSig": 1}]):
+    for document, name in (
+        (output | {"spendAuthSig": "00" * 64}, ""), ([output, output | {"spendAuthSig": 1}], "[1].")
+    ):  # fmt: skip
         write("all.json", document)
         assert entry.run(verify) == 0
-        assert "spendAuthSig was not verified" in capsys.readouterr().err
+        assert f"not verified: {name}spendAuthSig; add sighash" in capsys.readouterr().err
     # Alone, a false statement is invalid, and a malformed one bad input.
     write("all.json", changed[0])
     assert entry.run(verify) == 6
@@ -143,6 +145,14 @@ def test_keys_of_verify(folder: Path, output_key: str, capsys: Captured) -> None
     assert entry.run(["zcash", "verify", "o.json", "--output", output_key]) == 9
     assert entry.run(["zcash", "verify", "o.json", "--masp"]) == 2
     assert "--output must name the parameters of an Output" in capsys.readouterr().err
+    # The file of an option is read, even if no description needs its key.
+    for path, message in (
+        ("none.params", "does not exist"), (".", "is not a regular file"), ("/dev/null", "is not a")
+    ):  # fmt: skip
+        for verify in ("o.json", "none.json"):
+            command = ["zcash", "verify", verify, "--output", output_key, TEST_KEY, "--convert"]
+            assert entry.run([*command, path]) == 3
+            assert f"--convert: {path}: {message}" in capsys.readouterr().err
     write(
         "c.json", {name: read("o.json")[name] for name in ("cv", "proof")} | {"anchor": "00" * 32}
     )

@@ -78,13 +78,13 @@ def test_a_transaction_is_proved_signed_and_verified(
     first, second = proved["spends"]
     changes: list[tuple[dict[str, Any], int, str]] = [
         ({"valueBalance": 13}, 6, "bindingSig is invalid: the values do not balance"),
-        ({"sighash": "00" * 32}, 6, "spend 0: spendAuthSig is invalid"),
+        ({"sighash": "00" * 32}, 6, "spends[0].spendAuthSig is invalid"),
         ({"bindingSig": "ff" * 64}, 3, "bindingSig: S of the signature is not below"),
         ({"bindingSig": first["spendAuthSig"]}, 6, "bindingSig is invalid"),
         ({"spends": [first, second | {"spendAuthSig": first["spendAuthSig"]}]}, 6,
-         "spend 1: spendAuthSig is invalid"),
+         "spends[1].spendAuthSig is invalid"),
         ({"spends": [first]}, 6, "bindingSig is invalid"),
-        ({"spends": [first, first]}, 3, "spend 1: nullifier is that of spend 0"),
+        ({"spends": [first, first]}, 3, "spends[1]: nullifier is that of spends[0]"),
         ({"spends": [second, first | {"proof": second["proof"]}]}, 6, "(spends[1])"),
         ({"outputs": [proved["outputs"][0], 5]}, 6, "outputs[1] is malformed"),
     ]  # fmt: skip
@@ -94,6 +94,41 @@ def test_a_transaction_is_proved_signed_and_verified(
         assert message in capsys.readouterr().err
     assert entry.run(["zcash", "verify", "p.json", "--masp"]) == 2
     assert "--masp needs a valueBalance of assets" in capsys.readouterr().err
+    check_spends_alone(proved, verify, capsys)
+
+
+def check_spends_alone(proved: dict[str, Any], verify: list[str], capsys: Captured) -> None:
+    """A Spend outside a bundle, with sighash, is verified with its signature."""
+    first, second = ({**spend, "sighash": proved["sighash"]} for spend in proved["spends"])
+    without = dict(proved["outputs"][0], spendAuthSig=first["spendAuthSig"])
+    for document, said in (
+        (first, "the proof is valid, 1 signature too"),
+        ([first, second, without], "all 3 proofs are valid, 2 signatures too"),
+        ({"spends": [second], "outputs": [without]}, "all 2 proofs are valid, 1 signature too"),
+    ):
+        write("v.json", document)
+        assert entry.run(verify) == 0
+        captured = capsys.readouterr()
+        assert said in captured.out
+        assert ("not verified" in captured.err) == (document is not first)
+    assert "not verified: outputs[0].spendAuthSig; add sighash" in captured.err
+    other, high = {"spendAuthSig": second["spendAuthSig"]}, first["spendAuthSig"][:64] + "ff" * 32
+    errors: list[tuple[Any, int, str]] = [
+        (first | other, 6, "v.json: spendAuthSig is invalid: it is of another key than rk"),
+        (first | {"sighash": "00" * 32}, 6, "v.json: spendAuthSig is invalid"),
+        ([second, first | other], 6, "v.json: [1].spendAuthSig is invalid"),
+        ({"spends": [first | other]}, 6, "v.json: spends[0].spendAuthSig is invalid"),
+        (first | {"spendAuthSig": high}, 3, "v.json, section spendAuthSig: S of the signature"),
+        (first | {"spendAuthSig": "00"}, 3, "v.json, section spendAuthSig: must be 64 bytes"),
+        ([first | {"sighash": 7}], 3, "v.json, section [0].sighash: must be text in hex"),
+        # A proof that is not valid is reported first.
+        (first | other | {"proof": second["proof"]}, 6, "not valid for this key"),
+        (first | {"rk": second["rk"]}, 6, "not valid for this key"),
+    ]
+    for document, code, message in errors:
+        write("v.json", document)
+        assert entry.run(verify) == code, message
+        assert message in capsys.readouterr().err
 
 
 def test_outputs_alone_with_drawn_secrets(folder: Path, keys: list[str], capsys: Captured) -> None:
@@ -130,6 +165,10 @@ def test_errors_before_proofs(folder: Path, keys: list[str], capsys: Captured) -
         ({}, keys[:3], 2, "--output must name the parameters of outputs"),
         ({}, keys[1:], 9, "--insecure-test-key"),
         ({}, [TEST_KEY, "--spend", keys[4], "--output", keys[4]], 4, "sapling-output.params"),
+    ]
+    attempts += [
+        ({}, [*keys, "--convert", "none.params"], 3, "--convert: none.params: does not exist"),
+        ({"spends": 5}, [*keys, "--convert", "."], 3, "--convert: .: is not a regular file"),
     ]
     for change, options, code, message in attempts:
         write("b.json", document | change)

@@ -104,7 +104,7 @@ def test_a_bundle_of_sapling() -> None:
     again = Bundle(content, bundle.spend_signatures, bundle.binding_signature)
     again.verify_signatures(SIGHASH)
     assert list(again.signature_claims(SIGHASH)) == [
-        "spend 0: spendAuthSig", "spend 1: spendAuthSig", "bindingSig"
+        "spends[0].spendAuthSig", "spends[1].spendAuthSig", "bindingSig"
     ]  # fmt: skip
 
 
@@ -129,23 +129,25 @@ def test_value_that_enters_the_pool() -> None:
 def test_other_signatures_are_refused() -> None:
     parts, content = sapling_parts()
     first, second = parts.signatures()
-    with pytest.raises(VerificationError, match="spend 0: spendAuthSig is invalid"):
+    with pytest.raises(VerificationError, match=r"spends\[0\].spendAuthSig is invalid"):
         Bundle.sign(content, [second, first], parts.bsk, SIGHASH)
-    with pytest.raises(VerificationError, match="spend 1: spendAuthSig is invalid"):
+    with pytest.raises(VerificationError, match=r"spends\[1\].spendAuthSig is invalid"):
         Bundle.sign(content, [first, first], parts.bsk, SIGHASH)
     bundle = Bundle.sign(content, [first, second], parts.bsk, SIGHASH)
-    with pytest.raises(VerificationError, match="spend 0: spendAuthSig is invalid"):
+    with pytest.raises(VerificationError, match=r"spends\[0\].spendAuthSig is invalid"):
         bundle.verify_signatures(bytes(32))
     malformed = first[:32] + b"\xff" * 32
-    with pytest.raises(InputError, match="spend 1: spendAuthSig: S of the signature is not below"):
+    with pytest.raises(
+        InputError, match=r"spends\[1\].spendAuthSig: S of the signature is not below"
+    ):
         Bundle.sign(content, [first, malformed], parts.bsk, SIGHASH)
     with pytest.raises(MismatchError, match="rcv is that of another value commitment"):
         Bundle.sign(content, [first, second], (parts.bsk + 1) % ORDER, SIGHASH)
     binding = bundle.binding_signature
     for signatures, bound, message in (
         ([first], binding, "2 Spends have as many signatures, not 1"),
-        ([first, second[1:]], binding, "spend 1: spendAuthSig must be 64 bytes, not 63"),
-        ([first, "text"], binding, "spend 1: spendAuthSig must be bytes"),
+        ([first, second[1:]], binding, r"spends\[1\].spendAuthSig must be 64 bytes, not 63"),
+        ([first, "text"], binding, r"spends\[1\].spendAuthSig must be bytes"),
         ([first, second], None, "a bundle has a binding signature if"),
         ([first, second], bytes(63), "bindingSig must be 64 bytes, not 63"),
     ):
@@ -184,11 +186,11 @@ def test_bundles_are_validated() -> None:
     output = parts.output(5)
     convert = Parts(5, zcash.MASP).convert(AllowedConversion({FIRST: 1}), 1)
     attempts: list[tuple[Sequence[Any], Any, dict[str, Any], type[InputError], str]] = [
-        ([spend, other], 5, {}, MismatchError, "spend 1: anchor is not that of spend 0"),
+        ([spend, other], 5, {}, MismatchError, r"spends\[1\]: anchor is not that of spends\[0\]"),
         ([spend, other, spend], 5, {"shared_anchors": False}, InputError,
-         "spend 2: nullifier is that of spend 0"),
-        ([output], 5, {}, InputError, "spend 0 must have a SpendStatement"),
-        ([spend, spend.statement], 5, {}, InputError, "spend 1 must have a SpendStatement"),
+         r"spends\[2\]: nullifier is that of spends\[0\]"),
+        ([output], 5, {}, InputError, r"spends\[0\] must have a SpendStatement"),
+        ([spend, spend.statement], 5, {}, InputError, r"spends\[1\] must have a SpendStatement"),
         ([spend], 5, {"converts": [convert]}, InputError, "Sapling have no Converts"),
         ([spend], 21 * 10**14 + 1, {}, InputError, "the value balance must be a whole number"),
         ([spend], {}, {}, InputError, "the value balance must be a whole number"),
@@ -205,7 +207,7 @@ def test_bundles_are_validated() -> None:
             UnsignedBundle(spends, [output], balance, **options)
     UnsignedBundle([spend, other], [output], 5, shared_anchors=False)
     different = Parts(6, zcash.MASP).convert(AllowedConversion({FIRST: 1}), 1, anchor=9)
-    with pytest.raises(MismatchError, match="convert 1: anchor is not that of convert 0"):
+    with pytest.raises(MismatchError, match=r"converts\[1\]: anchor is not that of converts\[0\]"):
         UnsignedBundle([], [output], {}, [convert, different], zcash.MASP)
     with pytest.raises(InputError, match="at most 65535 outputs, not 65536"):
         UnsignedBundle([], [output] * 65536, 0)
@@ -243,20 +245,20 @@ def test_malformed_fields_are_named() -> None:
     assert decode_statements(zcash.SpendStatement, spends) == content.spend_statements
     big = P.to_bytes(32, "little")
     cases: list[tuple[Any, list[list[bytes]], int, bytes, str]] = [
-        (zcash.SpendStatement, spends, 0, SMALL, "spend 1: cv is a point of small order"),
-        (zcash.SpendStatement, spends, 3, SMALL, "spend 1: rk is a point of small order"),
-        (zcash.SpendStatement, spends, 3, big, "spend 1: rk: jubjub: y is not below"),
-        (zcash.SpendStatement, spends, 1, big, "spend 1: the anchor is not below the modulus"),
-        (zcash.SpendStatement, spends, 2, bytes(31), "spend 1: the nullifier must be 32 bytes"),
-        (zcash.OutputStatement, outputs, 0, SMALL, "output 1: cv is a point of small order"),
-        (zcash.OutputStatement, outputs, 1, SMALL, "output 1: epk is a point of small order"),
-        (zcash.OutputStatement, outputs, 2, big, "output 1: cmu is not below the modulus"),
+        (zcash.SpendStatement, spends, 0, SMALL, r"spends\[1\]: cv is a point of small order"),
+        (zcash.SpendStatement, spends, 3, SMALL, r"spends\[1\]: rk is a point of small order"),
+        (zcash.SpendStatement, spends, 3, big, r"spends\[1\]: rk: jubjub: y is not below"),
+        (zcash.SpendStatement, spends, 1, big, r"spends\[1\]: the anchor is not below the modulus"),
+        (zcash.SpendStatement, spends, 2, bytes(31), r"spends\[1\]: the nullifier must be 32"),
+        (zcash.OutputStatement, outputs, 0, SMALL, r"outputs\[1\]: cv is a point of small order"),
+        (zcash.OutputStatement, outputs, 1, SMALL, r"outputs\[1\]: epk is a point of small order"),
+        (zcash.OutputStatement, outputs, 2, big, r"outputs\[1\]: cmu is not below the modulus"),
     ]
     for kind, rows, column, data, message in cases:
         changed = [rows[0], [*rows[1][:column], data, *rows[1][column + 1 :]]]
         with pytest.raises(InputError, match=message):
             decode_statements(kind, changed)
-    with pytest.raises(InputError, match="convert 0 has another number of fields"):
+    with pytest.raises(InputError, match=r"converts\[0\] has another number of fields"):
         decode_statements(zcash.ConvertStatement, [[bytes(32)]])
 
 

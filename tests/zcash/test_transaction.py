@@ -56,7 +56,7 @@ def test_a_note_is_spent_from_a_seed() -> None:
     bundle.verify_signatures(SIGHASH)
 
     other_alpha = zcash.spend_auth_signature(account.key.ask, alpha ^ 1, SIGHASH)
-    with pytest.raises(VerificationError, match="spend 0: spendAuthSig is invalid"):
+    with pytest.raises(VerificationError, match=r"spends\[0\].spendAuthSig is invalid"):
         zcash.Bundle.sign(content, [other_alpha], bsk, SIGHASH)
     inflated = zcash.UnsignedBundle([Entry(statement)], outputs[:1], 10)
     with pytest.raises(MismatchError, match="the values do not balance"):

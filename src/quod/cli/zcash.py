@@ -55,7 +55,7 @@ ConvertParameters = Annotated[
     Path | None, Option("--convert", metavar="PARAMS", help="Parameters of Converts.")
 ]
 
-# The maximum number of invalid descriptions that an error names.
+# The maximum number of descriptions that a message names.
 _MAX_NAMED = 20
 
 
@@ -199,6 +199,7 @@ def prove_bundle(
     parameters = {"spends": spend, "outputs": output, "converts": convert}
     inputs = [bundle, *(path for path in parameters.values() if path is not None)]
     check_outputs([out, *secret_files], inputs, exclusive=exclusive)
+    _check_parameters({"spend": spend, "output": output, "convert": convert})
     from quod.device.runtime.timeline import Timeline
     from quod.errors import InputError, naming_file
     from quod.formats import write_all_atomically
@@ -264,12 +265,17 @@ def verify(
 ) -> None:
     """Verify Spends, Outputs and Converts as one batch. The exit code is 6 if one is not valid.
 
-    Encodings must be canonical and points not of small order. A bundle, which has a valueBalance,
-    is verified with its signatures and its balance.
+    Encodings must be canonical and points not of small order. A Spend with sighash and spendAuthSig
+    is verified with its signature. A bundle, which has a valueBalance, is verified with its
+    signatures and its balance.
     """
+    paths = {"spend": spend, "output": output, "convert": convert}
+    _check_parameters(paths)
     from quod.errors import InputError, VerificationError, naming_file
+    from quod.zcash.bundle.signed import check_signatures
     from quod.zcash.files.descriptions import read_descriptions
     from quod.zcash.proofs.verification import verify_descriptions
+    from quod.zcash.protocol import MASP, SAPLING
 
     file = read_descriptions(descriptions, device)
     entries, signatures = file.descriptions, file.signatures
@@ -283,7 +289,6 @@ def verify(
         (entry,) = entries.values()
         if isinstance(entry, InputError):
             raise InputError(entry.message, path=str(descriptions), section=entry.section)
-    paths = {"spend": spend, "output": output, "convert": convert}
     # Quickly compiled kernels are slow for a batch.
     kernels = quick_kernels(descriptions) if len(entries) == 1 else nullcontext()
     with kernels:
@@ -298,30 +303,55 @@ def verify(
     if invalid:
         if len(entries) == 1:
             raise VerificationError(f"{descriptions}: not valid for this key; do not accept it")
-        names = ", ".join(invalid[:_MAX_NAMED]) + (", ..." if len(invalid) > _MAX_NAMED else "")
         raise VerificationError(
             f"{descriptions}: {len(invalid)} of {len(entries)} descriptions are not valid "
-            f"({names}); do not accept them"
+            f"({_listed(invalid)}); do not accept them"
         )
     if len(entries) == 1:
         valid = "the proof is valid"
     else:
         valid = f"all {len(entries)} proofs are valid"
-    if signatures is not None:
-        sound = [entry for entry in entries.values() if not isinstance(entry, InputError)]
-        with naming_file(descriptions):
-            bundle = signatures.bundle(sound)
-            try:
-                bundle.verify_signatures(signatures.sighash, device)
-            except VerificationError as error:
-                raise VerificationError(f"{descriptions}: {error}; do not accept it") from None
-        valid += ", all signatures too, and the values balance"
-    if file.has_other_signatures:
+    with naming_file(descriptions):
+        if signatures is not None:
+            sound = [entry for entry in entries.values() if not isinstance(entry, InputError)]
+            claims = signatures.bundle(sound).signature_claims(signatures.sighash)
+            valid += ", all signatures too, and the values balance"
+        else:
+            claims = file.signature_claims(MASP if is_masp else SAPLING)
+            if claims:
+                valid += f", {counted(len(claims), 'signature')} too"
+        try:
+            check_signatures(claims, device)
+        except VerificationError as error:
+            raise VerificationError(f"{descriptions}: {error}; do not accept it") from None
+    if file.unverifiable:
         warn(
-            "spendAuthSig was not verified: signatures are verified only in a bundle, which has "
-            "valueBalance, sighash and bindingSig"
+            f"not verified: {_listed(file.unverifiable)}; add sighash to the Spend, or verify its "
+            "bundle, which has valueBalance, sighash and bindingSig"
         )
     show_valid(quiet=quiet, what=valid)
+
+
+def _listed(names: list[str]) -> str:
+    """List names for a message, at most `_MAX_NAMED`."""
+    return ", ".join(names[:_MAX_NAMED]) + (", ..." if len(names) > _MAX_NAMED else "")
+
+
+def _check_parameters(paths: dict[str, Path | None]) -> None:
+    """Refuse an option's file that cannot be read, even if no statement needs its key.
+
+    paths: by the name of the option. Raises InputError with the option.
+    """
+    from quod.errors import InputError
+    from quod.formats.source import opened_file
+
+    for name, path in paths.items():
+        if path is not None:
+            try:
+                with opened_file(path):
+                    pass
+            except InputError as error:
+                raise InputError(f"--{name}: {error}") from None
 
 
 def _read_keys(

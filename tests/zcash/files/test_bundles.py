@@ -146,7 +146,7 @@ WRONG: list[tuple[Change, str, str]] = [
     (_set("outputs", 1, "rcm", value=None), "outputs[1]", "either rseed or rcm"),
     (_set("converts", value=MASP_DOCUMENT["converts"]), "converts[0]", "is of MASP, but"),
     (_set("outputs", 0, value=MASP_DOCUMENT["outputs"][0]), "outputs[0]", "is of MASP, but"),
-    (_set("spends", 1, value=SAPLING_DOCUMENT["spends"][0]), "", "spend 1: nullifier is that of"),
+    (_set("spends", 1, value=SAPLING_DOCUMENT["spends"][0]), "", r"spends\[1\]: nullifier is"),
     (_set("sighash", value="00" * 31), "sighash", "must be 32 bytes, not 31"),
     (_set("sighash", value=None), "spends[0].ask", "has no use without sighash"),
     (_set("spends", 1, "ask", value=None), "spends[1].ask", "with sighash each Spend needs it"),
@@ -201,7 +201,7 @@ def test_anchors_differ_only_in_version_4(tmp_path: Path) -> None:
         "anchor": little(path.root(note.cmu)),
     }  # fmt: skip
     for version in ({}, {"version": 5}, {"version": 6}):
-        with pytest.raises(MismatchError, match="spend 1: anchor is not that of spend 0"):
+        with pytest.raises(MismatchError, match=r"spends\[1\]: anchor is not that of spends\[0\]"):
             read(tmp_path, document | version)
     assert not read(tmp_path, document | {"version": 4}).content.shared_anchors
 

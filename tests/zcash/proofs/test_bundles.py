@@ -33,7 +33,7 @@ def test_proofs_of_outputs(output_test_key: Path) -> None:
     assert all(verify_descriptions(keys, descriptions))
     bundle = zcash.Bundle.sign(proved, [], bundle_signing_key(content), bytes(32))
     bundle.verify_signatures(bytes(32))
-    with pytest.raises(InputError, match="output 0 must be an info"):
+    with pytest.raises(InputError, match=r"outputs\[0\] must be an info"):
         prove_bundle(proved, [])
     with pytest.raises(InputError, match="a prover must be of the type Prover"):
         prove_bundle(content, [keys])  # type: ignore[list-item]

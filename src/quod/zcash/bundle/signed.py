@@ -5,13 +5,14 @@ The hash that signatures sign, the sighash, is that of the caller's transaction.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from quod.curve.edwards.affine import EdwardsPair
 from quod.device.discovery import DeviceChoice
 from quod.errors import InputError, MismatchError, VerificationError
 from quod.frozen import frozen
 from quod.validation import exact_bytes, in_order, instance
+from quod.zcash.bundle.statements import entry_name
 from quod.zcash.bundle.unsigned import UnsignedBundle
 from quod.zcash.scalars import encoded, multiple, secret_scalar
 from quod.zcash.signatures.batch import SignatureClaim, verify_signatures
@@ -21,6 +22,7 @@ from quod.zcash.signatures.redjubjub import (
     binding_signature,
     spend_auth_scheme,
 )
+from quod.zcash.spend_statement import SpendStatement
 
 
 @frozen(eq=False)
@@ -48,7 +50,7 @@ class Bundle:
                 f"{len(content.spends)} Spends have as many signatures, not {len(signatures)}"
             )
         for index, signature in enumerate(signatures):
-            exact_bytes(f"spend {index}: spendAuthSig", signature, SIGNATURE_BYTES)
+            exact_bytes(_spend_signature_name(index), signature, SIGNATURE_BYTES)
         if content.is_empty != (self.binding_signature is None):
             raise InputError(
                 "a bundle has a binding signature if it has a Spend, an Output or a Convert"
@@ -83,7 +85,7 @@ class Bundle:
         protocol = self.content.protocol
         keys = zip(self.content.verification_keys, self.spend_signatures, strict=True)
         claims = {
-            f"spend {index}: spendAuthSig": SignatureClaim(
+            _spend_signature_name(index): SignatureClaim(
                 spend_auth_scheme(protocol), key, sighash, signature
             )
             for index, (key, signature) in enumerate(keys)
@@ -101,16 +103,32 @@ class Bundle:
         """Verify all signatures as one batch; the proofs are not verified.
 
         zip216: see `RedJubjub.verify`.
-        Raises VerificationError for invalid signatures and InputError for malformed ones, with the
-        name of the first one. An invalid bindingSig also shows a value balance that is wrong.
+        Raises the errors of `check_signatures`. An invalid bindingSig also shows a value balance
+        that is wrong.
         """
-        claims = self.signature_claims(sighash)
-        verdicts = verify_signatures(claims.values(), device, zip216=zip216)
-        for name, verdict in zip(claims, verdicts, strict=True):
-            if verdict.error is not None:
-                raise InputError(f"{name}: {verdict.error}")
-            if not verdict:
-                raise VerificationError(_invalid(name))
+        check_signatures(self.signature_claims(sighash), device, zip216=zip216)
+
+
+def check_signatures(
+    claims: Mapping[str, SignatureClaim], device: DeviceChoice = "cpu", *, zip216: bool = True
+) -> None:
+    """Verify the signatures of Spends and bundles as one batch.
+
+    claims: by names for messages, such as `spends[0].spendAuthSig` and `bindingSig`.
+    zip216: see `RedJubjub.verify`.
+    Raises VerificationError for invalid signatures and InputError for malformed ones, with the name
+    of the first one.
+    """
+    verdicts = verify_signatures(claims.values(), device, zip216=zip216)
+    for name, verdict in zip(claims, verdicts, strict=True):
+        if verdict.error is not None:
+            raise InputError(str(verdict.error), section=name)
+        if not verdict:
+            raise VerificationError(_invalid(name))
+
+
+def _spend_signature_name(index: int) -> str:
+    return f"{entry_name(SpendStatement, index)}.spendAuthSig"
 
 
 def _invalid(name: str) -> str:

@@ -1,4 +1,4 @@
-"""The statements of a bundle by kind, with names for messages: spend 0, output 1, convert 2."""
+"""The statements of a bundle by kind, with names for messages: their JSON paths."""
 
 from __future__ import annotations
 
@@ -15,9 +15,12 @@ S = TypeVar("S", SpendStatement, OutputStatement, ConvertStatement)
 MAX_COUNT = (1 << 16) - 1
 """The largest number of Spends, of Outputs and of Converts in a transaction since NU5."""
 
-_NAMES: dict[type, str] = {
-    SpendStatement: "spend", OutputStatement: "output", ConvertStatement: "convert"
+LISTS: dict[str, type[SpendStatement | OutputStatement | ConvertStatement]] = {
+    "spends": SpendStatement, "outputs": OutputStatement, "converts": ConvertStatement
 }  # fmt: skip
+"""The kinds of statements by the names of their lists in a bundle."""
+
+_LIST_NAMES: dict[type, str] = {kind: name for name, kind in LISTS.items()}
 
 
 class BundleEntry(Protocol):
@@ -28,16 +31,16 @@ class BundleEntry(Protocol):
 
 
 def entry_name(kind: type, index: int) -> str:
-    """Return the name of an entry in messages, such as ``spend 2``."""
-    return f"{_NAMES[kind]} {index}"
+    """Return the name of an entry in messages, such as ``spends[2]``."""
+    return f"{_LIST_NAMES[kind]}[{index}]"
 
 
 def checked_entries(kind: type[S], entries: Iterable[BundleEntry]) -> tuple[BundleEntry, ...]:
     """Return descriptions whose statements are of one kind; raise InputError for others."""
-    checked = tuple(in_order(f"the {_NAMES[kind]}s", entries))
+    checked = tuple(in_order(f"the {_LIST_NAMES[kind]}", entries))
     if len(checked) > MAX_COUNT:
         raise InputError(
-            f"a transaction has at most {MAX_COUNT} {_NAMES[kind]}s, not {len(checked)}"
+            f"a transaction has at most {MAX_COUNT} {_LIST_NAMES[kind]}, not {len(checked)}"
         )
     for index, entry in enumerate(checked):
         if not isinstance(getattr(entry, "statement", None), kind):

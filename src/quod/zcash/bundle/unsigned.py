@@ -78,7 +78,8 @@ class UnsignedBundle:
         for index, statement in enumerate(self.spend_statements):
             first = seen.setdefault(statement.nullifier, index)
             if first != index:
-                raise InputError(f"spend {index}: nullifier is that of spend {first}")
+                name, other = (entry_name(SpendStatement, spend) for spend in (index, first))
+                raise InputError(f"{name}: nullifier is that of {other}")
 
     @property
     def is_empty(self) -> bool:

@@ -18,6 +18,7 @@ from quod.frozen import frozen
 from quod.validation import whole_number
 from quod.zcash.bundle.balance import ValueBalance, checked_balance
 from quod.zcash.bundle.signed import Bundle
+from quod.zcash.bundle.statements import LISTS
 from quod.zcash.bundle.unsigned import UnsignedBundle
 from quod.zcash.files.fields import (
     Fields,
@@ -26,16 +27,10 @@ from quod.zcash.files.fields import (
     naming_section,
     number_of,
 )
-from quod.zcash.output_statement import OutputStatement
 from quod.zcash.proofs.description import Description
-from quod.zcash.proofs.kinds import Statement
 from quod.zcash.protocol import MASP, SAPLING, Protocol
 from quod.zcash.signatures.redjubjub import SIGNATURE_BYTES
-from quod.zcash.spend_statement import ConvertStatement, SpendStatement
 
-LISTS: dict[str, type[Statement]] = {
-    "spends": SpendStatement, "outputs": OutputStatement, "converts": ConvertStatement
-}  # fmt: skip
 BALANCE, VERSION, SIGHASH = "valueBalance", "version", "sighash"
 SPEND_SIGNATURE, BINDING_SIGNATURE = "spendAuthSig", "bindingSig"
 FIELDS = (BALANCE, VERSION, SIGHASH, BINDING_SIGNATURE)

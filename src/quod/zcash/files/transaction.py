@@ -19,11 +19,11 @@ from quod.frozen import frozen
 from quod.wording import alternatives
 from quod.zcash.bundle.proving import bundle_signing_key
 from quod.zcash.bundle.signed import Bundle, check_balance
+from quod.zcash.bundle.statements import LISTS
 from quod.zcash.bundle.unsigned import UnsignedBundle
 from quod.zcash.files.bundle import (
     BALANCE,
     BINDING_SIGNATURE,
-    LISTS,
     SIGHASH,
     SIGHASH_BYTES,
     SPEND_SIGNATURE,

@@ -96,7 +96,7 @@ def _checked_entry(index: int, entry: object) -> tuple[type[Statement], list[byt
             if all(isinstance(part, bytes) for part in parts):
                 return statement, list(parts)
     raise InputError(
-        f"entry {index} must be a pair of the class of a statement, and a list of bytes"
+        f"entries[{index}] must be a pair of the class of a statement, and a list of bytes"
     )
 
 
