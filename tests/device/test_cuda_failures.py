@@ -295,10 +295,10 @@ def test_the_budget_is_kept(tmp_path: Path) -> None:
     device = gpu_of(FakeCuda(), tmp_path, memory_budget=10 << 20)
     assert device.memory_budget == 10 << 20
     held = device.allocate(8 << 20, zero=False)
-    with pytest.raises(DeviceError, match=r"8\.0 MiB of the budget of 10\.0 MiB are in use; give"):
+    with pytest.raises(DeviceError, match=r"8\.0 MiB of the budget of 10\.0 MiB are in use; free"):
         device.allocate(4 << 20)
     device.check_budget("a plan", 10 << 20)
-    with pytest.raises(DeviceError, match=r"a plan needs 11\.0 MiB of memory; the budget is 10"):
+    with pytest.raises(DeviceError, match=r"a plan would take 11\.0 MiB of memory; the budget"):
         device.check_budget("a plan", 11 << 20)
     assert held.nbytes == 8 << 20
     for wrong in (0, -1):

@@ -42,8 +42,8 @@ def test_sizes_over_budget_are_rejected(options: dict[str, int], detail: str) ->
     with pytest.raises(DeviceError) as caught:
         CpuDevice(memory_budget=GIB).check_budget("an MSM", 4 * GIB, **options)  # type: ignore[arg-type]
     assert str(caught.value) == (
-        f"an MSM needs 4.0 GiB of memory; the budget is 1.0 GiB{detail}; "
-        "give the device a larger memory_budget or split the work"
+        f"an MSM would take 4.0 GiB of memory; the budget is 1.0 GiB{detail}; free memory, use a "
+        "device with more, or split the work (in Python also: a larger memory_budget)"
     )
 
 

@@ -523,7 +523,7 @@ def test_memory_budget_is_checked_first(circuit_files: Make) -> None:
     device = CpuDevice()
     key = ProvingKey.from_zkey(files.zkey, device=device)
     device.memory_budget = key.peak_bytes - 1
-    with pytest.raises(DeviceError, match=r"a proof with .* needs .* of memory; the budget is "):
+    with pytest.raises(DeviceError, match=r"a proof with .* would take .*; the budget is "):
         key.prove(files.wtns)
     device.memory_budget = key.peak_bytes
     key.prove(files.wtns)

@@ -160,8 +160,8 @@ def test_base_multiples_exceeding_memory_are_rejected() -> None:
     base_words = bases(group, count)
     device = CpuDevice(threads=1, memory_budget=3 * base_words.nbytes)
     message = (
-        r"precompute_factor 8 for 40 bases of bn254.g1 needs .* of memory; the budget is .*, "
-        "which fits 3 of 8 multiples of each; give the device a larger memory_budget"
+        r"precompute_factor 8 for 40 bases of bn254.g1 would take .* of memory; the budget is .*, "
+        "which fits 3 of 8 multiples of each; free memory"
     )
     with pytest.raises(DeviceError, match=message):
         MsmBases(device, group, base_words, MsmOptions(precompute_factor=8, window_bits=8))

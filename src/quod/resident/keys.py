@@ -125,7 +125,8 @@ class HelperKeys:
         if in_host_memory(key.device) and key.peak_bytes > available:
             raise OutOfMemory(
                 f"a proof needs {bytes_text(key.peak_bytes)} of memory, and the keys of the helper "
-                f"leave {bytes_text(available)}"
+                f"leave {bytes_text(available)}",
+                "end it with `quod resident stop`",
             )
         # Error messages about the key show the path that this command was given.
         key.zkey = replace(key.zkey, path=os.fspath(path))

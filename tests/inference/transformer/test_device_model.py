@@ -122,7 +122,7 @@ def test_memory_is_planned_before_work(programs: dict[str, Program]) -> None:
 
     with (
         CpuDevice(memory_budget=100_000) as device,
-        pytest.raises(DeviceError, match=r"the model .*llama.gguf needs .* of memory"),
+        pytest.raises(DeviceError, match=r"the model .*llama.gguf would take .* of"),
     ):
         DeviceModel(device, programs["llama"])
 

@@ -224,7 +224,7 @@ def test_too_little_memory(start: Start, monkeypatch: pytest.MonkeyPatch) -> Non
     opened = ServedModel.open
 
     def fails(*_: object) -> None:
-        raise OutOfMemory("the model needs 12.0 GiB, and the device has 8.0 GiB")
+        raise OutOfMemory("the model needs 12.0 GiB, and the device has 8.0 GiB", "free memory")
 
     monkeypatch.setattr(ServedModel, "open", fails)
     server = start()
@@ -234,7 +234,7 @@ def test_too_little_memory(start: Start, monkeypatch: pytest.MonkeyPatch) -> Non
         while not (worker := http.get("/status").json()["workers"][0])["problem"]:
             pass
         assert (worker["state"], worker["problem"]) == (
-            "dead", "the model needs 12.0 GiB, and the device has 8.0 GiB",
+            "dead", "the model needs 12.0 GiB, and the device has 8.0 GiB; free memory",
         )  # fmt: skip
         monkeypatch.setattr(ServedModel, "open", opened)
         job = http.get(f"/v1/proofs/{job['id']}?timeout=60").json()

@@ -17,7 +17,7 @@ from bisect import bisect_left, insort
 from collections import deque
 
 from quod.device.cuda.driver import CudaError, Driver
-from quod.device.memory.budget import byte_count, bytes_text
+from quod.device.memory.budget import OutOfMemory, byte_count, bytes_text
 from quod.device.memory.buffer import Buffer, Space
 from quod.errors import DeviceError
 from quod.frozen import frozen
@@ -183,10 +183,10 @@ class MemoryPool:
         with self._lock:
             self._take_returned()
             if self._in_use + size > self.limit:
-                raise DeviceError(
+                raise OutOfMemory(
                     f"no memory for a buffer of {bytes_text(nbytes)} on {self._device}: "
                     f"{bytes_text(self._in_use)} of the budget of {bytes_text(self.limit)} are in "
-                    "use; give the device a larger memory_budget or split the work"
+                    "use"
                 )
             block = arena.allocate(size)
             self._requests += 1

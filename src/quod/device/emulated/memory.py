@@ -10,7 +10,7 @@ import weakref
 
 import numpy as np
 
-from quod.device.memory.budget import byte_count, bytes_text
+from quod.device.memory.budget import OutOfMemory, byte_count, bytes_text
 from quod.device.memory.buffer import Array, Buffer, Space
 from quod.errors import DeviceError
 
@@ -47,7 +47,7 @@ class EmulatedMemory:
         nbytes = byte_count(nbytes)
         with self._lock:
             if self.in_use + nbytes > self.limit:
-                raise DeviceError(
+                raise OutOfMemory(
                     f"no memory for a buffer of {bytes_text(nbytes)}: "
                     f"{bytes_text(self.in_use)} of {bytes_text(self.limit)} are in use"
                 )

@@ -30,10 +30,23 @@ def budget(nbytes: object) -> int | None:
     return whole_number_or_none("memory_budget", nbytes, 1, error=DeviceError)
 
 
+_REMEDY = (
+    "free memory, use a device with more, or split the work (in Python also: a larger "
+    "memory_budget)"
+)
+
+
 class OutOfMemory(DeviceError):
-    """There is too little memory for the work, now or with the whole budget."""
+    """There is too little memory for the work, now or with the whole budget.
+
+    problem: the message without the remedy.
+    """
 
     is_out_of_memory = True
+
+    def __init__(self, problem: str, remedy: str = _REMEDY) -> None:
+        self.problem = problem
+        super().__init__(f"{problem}; {remedy}")
 
 
 def ran_out_of_memory(error: BaseException | None) -> bool:
@@ -67,10 +80,13 @@ def check_budget(
     """
     if needed <= budget:
         return
-    message = f"{what} needs {bytes_text(needed)} of memory; the budget is {bytes_text(budget)}"
+    # The sentence fits a singular and a plural `what`.
+    message = (
+        f"{what} would take {bytes_text(needed)} of memory; the budget is {bytes_text(budget)}"
+    )
     if items > 0 and needed > fixed:
         fitting_items = max(0, budget - fixed) * items // (needed - fixed)
         message += f", which fits {fitting_items} of {items} {unit}" if fitting_items else (
             f", too little for any of the {items} {unit}"
         )  # fmt: skip
-    raise OutOfMemory(f"{message}; give the device a larger memory_budget or split the work")
+    raise OutOfMemory(message)

@@ -86,8 +86,8 @@ class WebGpuMemory:
             if self.in_use + padded_bytes > self.limit:
                 raise DeviceError(
                     f"no memory for a buffer of {bytes_text(nbytes)}: {bytes_text(self.in_use)} of "
-                    f"{bytes_text(self.limit)} are in use; a larger memory_budget or "
-                    "QUOD_WEBGPU_MEMORY allows more"
+                    f"{bytes_text(self.limit)} are in use; a larger QUOD_WEBGPU_MEMORY "
+                    "allows more (in Python also memory_budget)"
                 )
             self.in_use += padded_bytes
             self.peak = max(self.peak, self.in_use)
@@ -102,8 +102,8 @@ class WebGpuMemory:
             if isinstance(error, WebGpuError) and error.is_out_of_memory:
                 raise WebGpuError(
                     f"no memory for a buffer of {bytes_text(nbytes)}: the driver of "
-                    f"{self._name} is out of memory; give the device a smaller "
-                    "memory_budget or end other programs",
+                    f"{self._name} is out of memory; end other programs, or set a "
+                    "smaller QUOD_WEBGPU_MEMORY (in Python also memory_budget)",
                     is_out_of_memory=True,
                 ) from error
             raise

@@ -15,13 +15,12 @@ import numpy as np
 
 from quod.curve.array import to_points
 from quod.curve.group import Group
-from quod.device.memory.budget import bytes_text
+from quod.device.memory.budget import OutOfMemory, bytes_text
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.background import Background
 from quod.device.runtime.future import Outcome
 from quod.device.runtime.stream import RecordingStream
-from quod.errors import DeviceError
 from quod.field.array import Words
 from quod.frozen import frozen
 from quod.groth16.resident import KeyBases
@@ -80,7 +79,7 @@ class MsmMemory:
         lanes: the number of concurrent proofs.
 
         If the best layout does not fit, fewer multiples are tried first, then fewer workspaces,
-        then streamed bases. Raises DeviceError, with the bytes needed, if no layout fits.
+        then streamed bases. Raises OutOfMemory, with the bytes needed, if no layout fits.
         """
         resident = (
             cls._resident(device, key_bases, multiples_per_base, workspace_count)
@@ -102,10 +101,10 @@ class MsmMemory:
                 if needed_bytes <= budget:
                     return choice
                 min_bytes = min(min_bytes, needed_bytes)
-        raise DeviceError(
+        raise OutOfMemory(
             f"the MSMs of a proof with this key need {bytes_text(min_bytes)} of device "
-            f"memory, and {bytes_text(max(0, budget))} are available for them; prove on "
-            "a device with more memory, or with --device cpu"
+            f"memory, and {bytes_text(max(0, budget))} are available for them",
+            "prove on a device with more memory, or with --device cpu",
         )
 
     @classmethod

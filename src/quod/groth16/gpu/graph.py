@@ -12,6 +12,7 @@ from typing import Generic, TypeVar
 
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
+from quod.device.memory.budget import OutOfMemory, bytes_text
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import RecordingDevice
 from quod.device.runtime.recording import Copy, Fill, Launch, Recording
@@ -94,10 +95,9 @@ def record_proof(zkey: Zkey, device: D) -> ProofGraph[D]:
     # the key's data larger, which the remote device has to download.
     memory = MsmMemory.fitting(device, key, sums_budget, workspaces=(1,), multiples=(1,))
     if memory.streamed:
-        raise DeviceError(
+        raise OutOfMemory(
             f"the bases of {zkey.path} do not fit a memory budget of "
-            f"{device.memory_budget} bytes, and a recorded proof cannot stream them; "
-            "allow it more memory"
+            f"{bytes_text(device.memory_budget)}, and a recorded proof cannot stream them"
         )
     msms = KeyMsms(device, key, memory)
     stages: list[GraphStage] = []
