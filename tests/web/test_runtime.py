@@ -9,7 +9,16 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from quod.web.curve_table import render
-from quod.web.runtime_text import ACTION, GRAPH, MODULES, PAGE, runtime_files, source, stripped
+from quod.web.runtime_text import (
+    ACTION,
+    GRAPH,
+    MODULES,
+    PAGE,
+    runtime_files,
+    source,
+    stripped,
+    stripped_css,
+)
 from tests.support.node import type_errors
 from tests.web.runtime import RUNTIME, Node
 
@@ -59,12 +68,18 @@ def test_runtime_folder_has_exactly_its_modules() -> None:
         ("const r = /[/ ]+'/g.test( s );", "const r=/[/ ]+'/g.test(s);\n"),
         ("return a in b / c / d", "return a in b/c/d\n"),
         ("f(`${ `}` }  x`) ;", "f(`${ `}` }  x`);\n"),
-        ("{\n  a();\n\n  // b\n}\nc()\nd()", "{a();}\nc()\nd()\n"),
+        ("{\n  a();\n\n  // b\n}\nc()\nd()", "{a()}\nc()\nd()\n"),
+        ('for (;;) { x = ";}" + `;}`; }', 'for(;;){x=";}"+`;}`}'),
     ],
 )
 def test_stripped_source_is_equivalent(text: str, expected: str) -> None:
     got = stripped(text)
     assert got.replace(";\n", ";").strip() == expected.replace(";\n", ";").strip()
+
+
+def test_stripped_styles_are_equivalent() -> None:
+    css = "/* a */\na:not(b), .c {\n  margin: 0 auto;\n  color: red !important; }\ntd + td { a: b }"
+    assert stripped_css(css) == "a:not(b),.c{margin:0 auto;color:red !important}td + td{a:b}\n"
 
 
 def test_curve_table_matches_the_named_curves() -> None:

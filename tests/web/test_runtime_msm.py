@@ -9,7 +9,7 @@ import pytest
 
 from quod.curve.groups import GROUPS
 from quod.msm.gpu.layout import GpuMsmPlan
-from quod.web.site import line_shape
+from quod.web.site import msm_shape
 from tests.msm.inputs import points, reference
 from tests.msm.reduce.test_weighted_sums import lines_of, results_of
 from tests.msm.sums import sums_of
@@ -18,10 +18,10 @@ from tests.web.runtime import Node
 pytestmark = pytest.mark.node
 
 ADD = """
-    const { addLines } = await import("./msm.js");
+    const { addPartialSums } = await import("./msm.js");
     const c = curve.curveOf(given.curve);
     const bytes = (text) => Uint8Array.from(atob(text), (char) => char.charCodeAt(0));
-    return given.lines.map((text) => addLines(c, given.degree, given.shape, bytes(text)));
+    return given.lines.map((text) => addPartialSums(c, given.degree, given.shape, bytes(text)));
 """
 
 
@@ -46,7 +46,7 @@ def test_lines_of_buckets(node: Node, name: str, window_bits: int, windows: int)
     ]  # fmt: skip
     lines = [sums_of(group, lines_of(plan, buckets)).tobytes() for buckets in cases]
     answers = node(
-        ADD, curve=group.curve.name, degree=group.degree, shape=line_shape(plan),
+        ADD, curve=group.curve.name, degree=group.degree, shape=msm_shape(plan),
         lines=[base64.b64encode(line_bytes).decode() for line_bytes in lines],
     )  # fmt: skip
     expected = [results_of(plan, buckets)[0] for buckets in cases]
@@ -58,5 +58,5 @@ def test_lines_of_another_size(node: Node) -> None:
     plan = GpuMsmPlan(GROUPS["bn254.g1"], 10, 4, 3, 1, 1, 4)
     body = f"return tried(async () => {{ {ADD} }});"
     text = base64.b64encode(bytes(128)).decode()
-    answer = node(body, curve="bn254", degree=1, shape=line_shape(plan), lines=[text])
+    answer = node(body, curve="bn254", degree=1, shape=msm_shape(plan), lines=[text])
     assert answer == ["InputError", "24 points of G1 have 3072 bytes, not 128"]

@@ -207,6 +207,13 @@ def test_command_rejects_missing_or_wrong_files(
     assert entry.run([*command, str(wasm), "-o", str(out), "--limbs", "9"]) == 2
     assert not out.exists()
     assert "error" in capsys.readouterr().err.lower()
+    # The matrices, the points and a buffer exceed the memory, one after the other.
+    for memory, problem in ("1", "matrices of .* would take"), ("2", "MSMs"), ("8", "a buffer"):
+        assert entry.run([*command, str(wasm), "-o", str(out), "--memory", memory]) == 7
+        message = capsys.readouterr().err
+        assert re.search(problem, message)
+        assert message.endswith("; allow a proof more with --memory (in Python memory_budget)\n")
+    assert not out.exists()
 
 
 def test_server_sends_the_required_headers_and_files(exported: Path) -> None:

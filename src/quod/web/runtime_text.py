@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from importlib.resources import files
+from pathlib import PurePath
 
 GRAPH = ("graph.js", "keys.js", "device.js", "files.js", "errors.js")
 """The modules that run an exported graph."""
@@ -47,13 +48,24 @@ def source(name: str) -> str:
 
 
 def stripped(javascript: str) -> str:
-    """Minify JavaScript: remove comments, indentation and spaces around punctuation.
+    """Minify JavaScript: remove comments, indentation, spaces around signs, and ``;`` before ``}``.
 
     Only for the runtime's own sources: a regular expression must follow one of ``(,=:!&|``, and a
-    division must not.
+    division must not. Loops must have a body.
     """
-    text = "".join(_tokens(javascript))
+    tokens: list[str] = []
+    for token in _tokens(javascript):
+        while token == "}" and tokens and tokens[-1] in ("\n", ";"):
+            tokens.pop()
+        tokens.append(token)
+    text = "".join(tokens)
     return re.sub(r"(?<=[{(\[,;])\n|\n(?=[})\]])", "", text).strip() + "\n"
+
+
+def stripped_css(css: str) -> str:
+    """Minify a style sheet without strings: remove comments, and spaces around punctuation."""
+    text = re.sub(r"\s+", " ", re.sub(r"/\*.*?\*/", "", css, flags=re.DOTALL))
+    return re.sub(r";?\s*([{};,])\s*|(?<=:) ", r"\1", text).strip() + "\n"
 
 
 def _tokens(javascript: str) -> Iterator[str]:
@@ -127,4 +139,5 @@ def graph_runtime_files() -> dict[str, bytes]:
 
 def _content(name: str) -> bytes:
     text = source(name)
-    return (stripped(text) if name.endswith(".js") else text).encode()
+    strip = {".js": stripped, ".css": stripped_css}.get(PurePath(name).suffix)
+    return (strip(text) if strip else text).encode()

@@ -18,6 +18,7 @@ from quod.curve.array import to_points
 from quod.curve.groups import GROUPS
 from quod.device.discovery import resolve_device
 from quod.device.export.device import DEFAULT_MEMORY_BUDGET, ExportDevice
+from quod.device.memory.budget import OutOfMemory
 from quod.device.runtime.timeline import Timeline, or_null
 from quod.errors import InputError, OutputError
 from quod.formats import Zkey, write_all_atomically
@@ -41,7 +42,7 @@ from quod.web.signals import merged, read_example, read_symbols, signals_of
 from quod.web.witness_wasm import parse_calculator, read_calculator
 from quod.zcash.proofs.kinds import ProofKind
 
-SCHEMA = "quod-site-1"
+SCHEMA = "quod-site-2"
 
 
 @frozen
@@ -138,11 +139,16 @@ def export_site(
         input_symbols = signals_of(circuit)
     document, signals = read_example(example) if example is not None else (None, ())
     _check_text(document, "the example", example)
-    with timeline.stage("record"):
-        device = ExportDevice(limbs=limbs, memory_budget=memory_budget, replayed=REPLAYED)
-        graph = record_proof(key, device)
-    with timeline.stage("compress points"):
-        compress_bases(device, graph.bases)
+    try:
+        with timeline.stage("record"):
+            device = ExportDevice(limbs=limbs, memory_budget=memory_budget, replayed=REPLAYED)
+            graph = record_proof(key, device)
+        with timeline.stage("compress points"):
+            compress_bases(device, graph.bases)
+    except OutOfMemory as error:
+        raise OutOfMemory(
+            error.problem, "allow a proof more with --memory (in Python memory_budget)"
+        ) from None
     with timeline.stage("kernels"):
         graph_files = proof_graph_files(graph)
     with timeline.stage("verifying key"):
@@ -161,7 +167,7 @@ def export_site(
         "public": key.public,
         "constraints": key.constraints,
         "points": _points(key),
-        "lines": {name: line_shape(plan) for name, plan in graph.plans.items()},
+        "msms": {name: msm_shape(plan) for name, plan in graph.plans.items()},
         "insecure": weakness is not None,
         "action": action_to_json(action) if action else None,
         "signals": [signal.to_json() for signal in merged(input_symbols, signals)]
@@ -211,8 +217,8 @@ def _check_text(value: object, what: str, path: str | PathLike[str] | None = Non
 def proof_graph_files(graph: ProofGraph[ExportDevice]) -> GraphFiles:
     """Return the files of a recorded proof.
 
-    The graph's input is ``witness``. Its outputs are the lines of the multi-scalar products by
-    name, and a word ``NAME flag`` for each, which is nonzero if a scalar was not below the group
+    The graph's input is ``witness``. Its outputs are the partial sums of the MSMs by name, and a
+    word ``NAME flag`` for each, which is nonzero if a scalar was not below the group
     order.
     """
     outputs = {name: lines for name, lines in graph.lines.items() if lines is not None}
@@ -221,9 +227,9 @@ def proof_graph_files(graph: ProofGraph[ExportDevice]) -> GraphFiles:
     return graph_files(graph.device, stages, inputs={"witness": graph.witness}, outputs=outputs)
 
 
-def line_shape(plan: GpuMsmPlan) -> dict[str, Any]:
-    """Return the shape of a product's lines, for the runtime that adds them up."""
-    vectors = [{"bits": vector.bits, "place": vector.place} for vector in vectors_of(plan)]
+def msm_shape(plan: GpuMsmPlan) -> dict[str, Any]:
+    """Return the shape of an MSM's partial sums, for the runtime that adds them up."""
+    vectors = [{"bits": vector.bits, "shift": vector.place} for vector in vectors_of(plan)]
     return {"windowBits": plan.window_bits, "windows": plan.windows, "vectors": vectors}
 
 

@@ -1,12 +1,18 @@
 /** The pairing curves, their groups G1 and G2, and the encoding of points in snarkjs's JSON. */
 import { sources } from "./curves.js";
 import { InputError } from "./errors.js";
+import { hexOf } from "./files.js";
 import { Tower, primeField } from "./field.js";
 
 /** @typedef {import("./field.js").Fq2} Fq2 */
 /**
  * @template T
  * @typedef {[T, T] | null} Point Affine; null is the point at infinity.
+ */
+/**
+ * A point (x / zz, y / zzz) with zz^3 = zzz^2; null is the point at infinity.
+ * @template T
+ * @typedef {[T, T, T, T] | null} Sum
  */
 /** @typedef {ReturnType<typeof makeCurve>} Curve */
 
@@ -22,6 +28,7 @@ export class Group {
   constructor(field, b) {
     this.field = field;
     this.b = b;
+    this.sums = sumsOver(field);
   }
 
   /** @param {Point<T>} p */
@@ -84,53 +91,67 @@ export class Group {
   }
 
   /**
-   * Returns scalar * p, computed in Jacobian coordinates (Bernstein and Lange, EFD: dbl-2009-l, madd).
+   * Returns scalar * p.
    * @param {bigint} scalar Not negative.
    * @param {Point<T>} p
    * @returns {Point<T>}
    */
   mul(scalar, p) {
-    if (p === null || scalar === 0n) return null;
-    const { add, sub, mul, inv, isZero, one, zero } = this.field;
-    const twice = (/** @type {T} */ a) => add(a, a);
-    let [x, y, z] = [one, one, zero];
-    const double = () => {
-      const a = mul(x, x);
-      const b = mul(y, y);
-      const c = mul(b, b);
-      const d = twice(sub(sub(mul(add(x, b), add(x, b)), a), c));
-      const e = add(a, twice(a));
-      z = twice(mul(y, z));
-      x = sub(mul(e, e), twice(d));
-      y = sub(mul(e, sub(d, x)), twice(twice(twice(c))));
-    };
+    const { add, double, toAffine } = this.sums;
+    const { one } = this.field;
+    /** @type {Sum<T>} */
+    let total = null;
     for (const bit of scalar.toString(2)) {
-      double();
-      if (bit === "0") continue;
-      if (isZero(z)) {
-        [x, y, z] = [p[0], p[1], one];
-        continue;
-      }
-      const zz = mul(z, z);
-      const h = sub(mul(p[0], zz), x);
-      const r = sub(mul(p[1], mul(z, zz)), y);
-      if (isZero(h)) {
-        if (isZero(r)) double();
-        else z = zero;
-        continue;
-      }
-      const hh = mul(h, h);
-      const hhh = mul(h, hh);
-      const v = mul(x, hh);
-      z = mul(z, h);
-      x = sub(sub(mul(r, r), hhh), twice(v));
-      y = sub(mul(r, sub(v, x)), mul(y, hhh));
+      total = double(total);
+      if (bit === "1") total = add(total, p && [...p, one, one]);
     }
-    if (isZero(z)) return null;
-    const i = inv(z);
-    const ii = mul(i, i);
-    return [mul(x, ii), mul(y, mul(i, ii))];
+    return toAffine(total);
   }
+}
+
+/**
+ * Returns the arithmetic of sums on y^2 = x^3 + b (Bernstein and Lange, EFD: add-2008-s, dbl-2008-s-1 of XYZZ).
+ * @template T
+ * @param {import("./field.js").Field<T>} field
+ */
+function sumsOver({ add: plus, sub, mul, inv, isZero }) {
+  /** @param {Sum<T>} p @returns {Sum<T>} */
+  const double = (p) => {
+    // A point with y = 0 would have order two, and neither group has one.
+    if (p === null) return null;
+    const [x, y, zz, zzz] = p;
+    const u = plus(y, y);
+    const v = mul(u, u);
+    const w = mul(u, v);
+    const s = mul(x, v);
+    const xx = mul(x, x);
+    const m = plus(plus(xx, xx), xx);
+    const x3 = sub(mul(m, m), plus(s, s));
+    return [x3, sub(mul(m, sub(s, x3)), mul(w, y)), mul(v, zz), mul(w, zzz)];
+  };
+  /** @param {Sum<T>} p @param {Sum<T>} q @returns {Sum<T>} */
+  const add = (p, q) => {
+    if (p === null || q === null) return p ?? q;
+    const [x1, y1, zz1, zzz1] = p;
+    const [x2, y2, zz2, zzz2] = q;
+    const x = mul(x1, zz2);
+    const y = mul(y1, zzz2);
+    const dx = sub(mul(x2, zz1), x);
+    const dy = sub(mul(y2, zzz1), y);
+    if (isZero(dx)) return isZero(dy) ? double(p) : null;
+    const square = mul(dx, dx);
+    const cube = mul(dx, square);
+    const scaled = mul(x, square);
+    const x3 = sub(sub(mul(dy, dy), cube), plus(scaled, scaled));
+    return [x3, sub(mul(dy, sub(scaled, x3)), mul(y, cube)), mul(mul(zz1, zz2), square), mul(mul(zzz1, zzz2), cube)];
+  };
+  /** @param {Sum<T>} p @returns {[T, T] | null} */
+  const toAffine = (p) => {
+    if (p === null) return null;
+    const i = inv(mul(p[2], p[3]));
+    return [mul(p[0], mul(i, p[3])), mul(p[1], mul(i, p[2]))];
+  };
+  return { add, double, toAffine };
 }
 
 /**
@@ -256,7 +277,5 @@ function checkPoint(group, point, what) {
  * @param {Uint8Array} bytes
  */
 export function integerOf(bytes) {
-  let digits = "";
-  for (let i = bytes.length; i--; ) digits += bytes[i].toString(16).padStart(2, "0");
-  return BigInt("0x" + digits);
+  return BigInt(`0x${hexOf(bytes.slice().reverse())}`);
 }

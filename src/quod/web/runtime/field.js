@@ -58,7 +58,7 @@ export const primeField = (p) => ({
   add: (a, b) => mod(a + b, p),
   sub: (a, b) => mod(a - b, p),
   mul: (a, b) => (a * b) % p,
-  neg: (a) => (a === 0n ? a : p - a),
+  neg: (a) => mod(-a, p),
   inv: (a) => inverse(a, p),
   eq: (a, b) => a === b,
   isZero: (a) => a === 0n,

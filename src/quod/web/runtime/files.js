@@ -101,14 +101,21 @@ export const reader = (folder) => async (name, onBytes, afresh) => {
   } catch {
     throw new InputError(`the download of ${name} stopped after ${total} bytes; load the page again`);
   }
-  const bytes = new Uint8Array(total);
-  let at = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, at);
-    at += chunk.length;
-  }
-  return bytes;
+  return new Uint8Array(await new Blob(chunks).arrayBuffer());
 };
+
+/**
+ * Returns the bytes in hexadecimal digits.
+ * @param {Uint8Array} bytes
+ */
+export const hexOf = (bytes) => [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+
+/**
+ * Parses the JSON of a file.
+ * @param {Uint8Array} bytes
+ * @returns {any}
+ */
+export const jsonOf = (bytes) => JSON.parse(new TextDecoder().decode(bytes));
 
 /**
  * Returns what is wrong with a file, or "" if it has the listed size and SHA-256.
@@ -118,16 +125,18 @@ export const reader = (folder) => async (name, onBytes, afresh) => {
 export async function faultOf(bytes, entry) {
   if (bytes.length !== entry.bytes) return `has ${bytes.length} bytes instead of ${entry.bytes}: it is truncated or another file`;
   const hash = new Uint8Array(await crypto.subtle.digest("SHA-256", bytes));
-  const hex = [...hash].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-  return hex === entry.sha256 ? "" : "is damaged: its SHA-256 differs from the one that the site lists";
+  return hexOf(hash) === entry.sha256 ? "" : "is damaged: its SHA-256 differs from the one that the site lists";
 }
+
+/** The remedy for a file of the site that is missing or damaged. */
+export const RELOAD = "load the page again, or upload the site again";
 
 /**
  * Returns the error of a file with a fault.
  * @param {string} name
  * @param {string} fault
  */
-export const damaged = (name, fault) => new InputError(`${name} ${fault}; load the page again, or upload the site again`);
+export const damaged = (name, fault) => new InputError(`${name} ${fault}; ${RELOAD}`);
 
 /**
  * Returns the row of a file in the table. Throws InputError if there is none.
@@ -168,7 +177,7 @@ export async function checkedFile(read, table, name) {
 export function parseDocument(bytes, name, schema) {
   let document;
   try {
-    document = JSON.parse(new TextDecoder().decode(bytes));
+    document = jsonOf(bytes);
   } catch {
     throw new InputError(`${name} is not JSON: the server sends another file, or a truncated one`);
   }

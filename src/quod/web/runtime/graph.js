@@ -7,7 +7,7 @@
  */
 import { guarded, isSoftware, mib, openDevice, scoped } from "./device.js";
 import { DeviceError, InputError, messageOf } from "./errors.js";
-import { checkedFile, parseDocument, reader } from "./files.js";
+import { checkedFile, jsonOf, parseDocument, reader } from "./files.js";
 import { PieceReader, loadConstants } from "./keys.js";
 
 /** @typedef {{ buffer: number, offset: number, bytes: number }} BufferRange `offset` is in bytes. */
@@ -31,11 +31,11 @@ const DISPATCHES_PER_SUBMISSION = 64;
  * @param {Uint8Array} [options.document] The bytes of graph.json, if the caller has read them.
  * @returns {Promise<Graph>}
  */
-export async function compileGraph(folder, device, { onProgress, read = reader(folder), watchdog, document } = {}) {
+export async function compileGraph(folder, device, { onProgress = () => {}, read = reader(folder), watchdog, document } = {}) {
   const description = parseDocument(document ?? (await read("graph.json")), "graph.json", "quod-graph-2");
-  const texts = JSON.parse(new TextDecoder().decode(await checkedFile(read, description.files, "kernels.json")));
+  const texts = jsonOf(await checkedFile(read, description.files, "kernels.json"));
   const gpu = device ?? (await openDevice(description));
-  return new Graph(description, gpu, watchdog ?? (isSoftware(gpu.adapterInfo) ? 900 : 60), texts, onProgress ?? (() => {}));
+  return new Graph(description, gpu, watchdog ?? (isSoftware(gpu.adapterInfo) ? 900 : 60), texts, onProgress);
 }
 
 /**
@@ -53,11 +53,11 @@ export async function compileGraph(folder, device, { onProgress, read = reader(f
  * @param {Graph} [options.graph] A graph that `compileGraph` has returned for the same folder.
  * @returns {Promise<Graph>}
  */
-export async function loadGraph(folder, device, { onProgress, onNotice, read = reader(folder), store = true, watchdog, document, graph } = {}) {
+export async function loadGraph(folder, device, { onProgress = () => {}, onNotice = () => {}, read = reader(folder), store = true, watchdog, document, graph } = {}) {
   graph ??= await compileGraph(folder, device, { onProgress, read, watchdog, document });
   try {
-    await graph.prepare(read, onProgress ?? (() => {}), {
-      site: store ? new URL("./", new URL(folder, globalThis.location?.href)) : undefined, onNotice: onNotice ?? (() => {}),
+    await graph.prepare(read, onProgress, {
+      site: store ? new URL("./", new URL(folder, globalThis.location?.href)) : undefined, onNotice,
     });
   } catch (error) {
     graph.destroy();
@@ -65,6 +65,19 @@ export async function loadGraph(folder, device, { onProgress, onNotice, read = r
     throw error;
   }
   return graph;
+}
+
+/**
+ * Returns the value of a key in a map; the first call makes it.
+ * @template K, V
+ * @param {Map<K, V>} map
+ * @param {K} key
+ * @param {() => V} make
+ * @returns {V}
+ */
+function memoised(map, key, make) {
+  if (!map.has(key)) map.set(key, make());
+  return /** @type {V} */ (map.get(key));
 }
 
 export class Graph {
@@ -90,6 +103,8 @@ export class Graph {
       output.buffer !== range.buffer || output.offset >= range.offset + range.bytes || range.offset >= output.offset + output.bytes));
     /** @type {string[]} */
     this.stages = document.stages.map((/** @type {any} */ stage) => stage.name);
+    /** The steps of all stages. @type {any[]} */
+    this.steps = document.stages.flatMap((/** @type {any} */ stage) => stage.steps);
     /** @type {GPUBuffer[]} */
     this.buffers = [];
     /** @type {Command[][]} */
@@ -114,12 +129,11 @@ export class Graph {
       const usage = GPUBufferUsage.STORAGE | GPUBufferUsage.COPY_SRC | GPUBufferUsage.COPY_DST;
       this.buffers = document.buffers.map((/** @type {number} */ size) => device.createBuffer({ size, usage }));
       const align = device.limits.minUniformBufferOffsetAlignment;
-      const allSteps = [...document.setup, ...document.stages.flatMap((/** @type {any} */ stage) => stage.steps)];
-      const blocks = allSteps.filter((/** @type {any} */ step) => step.words);
-      this.blockBytes = 4 * Math.max(4, ...blocks.map((/** @type {any} */ step) => step.words.length));
+      const blocks = [...document.setup, ...this.steps].filter((step) => step.words);
+      this.blockBytes = 4 * Math.max(4, ...blocks.map((step) => step.words.length));
       const stride = Math.ceil(this.blockBytes / align) * align;
       const words = new Uint32Array(Math.max(1, blocks.length) * stride / 4);
-      blocks.forEach((/** @type {any} */ step, /** @type {number} */ i) => {
+      blocks.forEach((step, i) => {
         step.uniform = i * stride;
         words.set(step.words, (i * stride) / 4);
       });
@@ -172,7 +186,7 @@ export class Graph {
     const usedBy = (/** @type {any[]} */ list) => new Set(list.flatMap((step) =>
       [step.source?.buffer, step.target?.buffer, ...(step.bind ?? []).map((/** @type {number[]} */ binding) => binding[0])]));
     const ends = [...Object.values(this.inputs), ...Object.values(this.outputs)].map((target) => ({ target }));
-    const kept = usedBy([...ends, ...document.stages.flatMap((/** @type {any} */ stage) => stage.steps)]);
+    const kept = usedBy([...ends, ...this.steps]);
     for (const buffer of usedBy(steps)) if (buffer && !kept.has(buffer)) this.buffers[buffer].destroy();
   }
 
@@ -182,7 +196,7 @@ export class Graph {
    * @param {(progress: Progress) => void} onProgress
    */
   compile(texts, onProgress) {
-    const { kernels } = this.document;
+    const { kernels, setup } = this.document;
     // Compilations take much memory, so at most one per core runs at a time (two on a single core).
     const count = Math.max(2, globalThis.navigator?.hardwareConcurrency ?? 4);
     let done = 0;
@@ -190,9 +204,8 @@ export class Graph {
     const pipelines = [];
     /** @type {Promise<GPUComputePipeline>[]} */
     const started = [];
-    const steps = [...this.document.setup, ...this.document.stages.flatMap((/** @type {any} */ stage) => stage.steps)];
     // The kernels of the setup are needed first.
-    for (const index of new Set(steps.filter((step) => step.op === "launch").map((step) => step.kernel))) {
+    for (const index of new Set([...setup, ...this.steps].filter((step) => step.op === "launch").map((step) => step.kernel))) {
       const turn = started[started.length - count] ?? Promise.resolve();
       const pipeline = turn.then(() => this.createPipeline(kernels[index], texts));
       pipelines[index] = pipeline;
@@ -233,17 +246,13 @@ export class Graph {
    * @param {number} storage The number of storage buffers.
    */
   layoutOf(storage) {
-    const cached = this.layouts.get(storage);
-    if (cached) return cached;
-    const layout = this.device.createBindGroupLayout({
+    return memoised(this.layouts, storage, () => this.device.createBindGroupLayout({
       entries: Array.from({ length: storage + 1 }, (_, binding) => ({
         binding,
         visibility: GPUShaderStage.COMPUTE,
         buffer: binding ? { type: "storage" } : { type: "uniform", hasDynamicOffset: true },
       })),
-    });
-    this.layouts.set(storage, layout);
-    return layout;
+    }));
   }
 
   /**
@@ -252,20 +261,14 @@ export class Graph {
    * @returns {Command[]}
    */
   commandsOf(steps) {
-    const bind = (/** @type {number[][]} */ ranges) => {
-      const key = ranges.join(";");
-      const cached = this.bindGroups.get(key);
-      if (cached) return cached;
-      const group = this.device.createBindGroup({
+    const bind = (/** @type {number[][]} */ ranges) =>
+      memoised(this.bindGroups, ranges.join(";"), () => this.device.createBindGroup({
         layout: this.layoutOf(ranges.length),
         entries: [
           { binding: 0, resource: { buffer: /** @type {GPUBuffer} */ (this.uniforms), size: this.blockBytes } },
           ...ranges.map(([buffer, offset, size], i) => ({ binding: i + 1, resource: { buffer: this.buffers[buffer], offset, size } })),
         ],
-      });
-      this.bindGroups.set(key, group);
-      return group;
-    };
+      }));
     return steps.map((step) => {
       if (step.op === "launch") {
         const [x, y] = step.groups;
@@ -288,7 +291,7 @@ export class Graph {
    * @param {{ onProgress?: (progress: Progress) => void }} [options]
    * @returns {Promise<{ outputs: Record<string, Uint8Array>, timings: Timing[] }>}
    */
-  async run(inputs, { onProgress } = {}) {
+  async run(inputs, { onProgress = () => {} } = {}) {
     for (const name of new Set([...Object.keys(this.inputs), ...Object.keys(inputs)])) {
       const expected = this.inputs[name]?.bytes;
       const length = inputs[name]?.byteLength;
@@ -297,7 +300,7 @@ export class Graph {
     if (this.running) throw new DeviceError("the graph is running already; wait for that result");
     this.running = true;
     try {
-      return await this.replay(inputs, onProgress ?? (() => {}));
+      return await this.replay(inputs, onProgress);
     } finally {
       this.running = false;
     }

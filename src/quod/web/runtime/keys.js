@@ -73,9 +73,6 @@ export class PieceStore {
   }
 }
 
-/** @param {unknown} error */
-const isFull = (error) => /** @type {any} */ (error)?.name === "QuotaExceededError";
-
 /** Reads the pieces of a site one after another. */
 export class PieceReader {
   /**
@@ -97,13 +94,12 @@ export class PieceReader {
 
   /**
    * Reports that pieces are not stored.
-   * @param {unknown} error
+   * @param {any} error
    */
   useMemory(error) {
     this.store = Promise.resolve(undefined);
-    this.onNotice(isFull(error)
-      ? "The browser's storage is full, so the key stays in memory and is loaded again on the next visit."
-      : `The browser refuses to store the key (${messageOf(error)}), so it stays in memory and is loaded again on the next visit.`);
+    const reason = error?.name === "QuotaExceededError" ? "'s storage is full" : ` refuses its storage (${messageOf(error)})`;
+    this.onNotice(`The browser${reason}, so the key stays in memory and is loaded again on the next visit.`);
     return undefined;
   }
 

@@ -2,7 +2,7 @@
 import { mib } from "./device.js";
 import { $, make } from "./elements.js";
 import { DeviceError, InputError, errorFromData, messageOf } from "./errors.js";
-import { checkLength, LIMITS, reader } from "./files.js";
+import { checkLength, LIMITS, RELOAD, reader } from "./files.js";
 import { readSite, takesWitness } from "./site.js";
 import { parseInput } from "./witness.js";
 
@@ -16,11 +16,16 @@ let worker;
 const pending = new Map();
 let lastId = 0;
 
+/** Fails all requests. */
+function rejectAll(/** @type {string} */ message) {
+  for (const { reject } of pending.values()) reject(new Error(message));
+  pending.clear();
+}
+
 /** Starts a new worker; stops a running one, whose requests then fail. */
 function startWorker() {
   worker?.terminate();
-  for (const { reject } of pending.values()) reject(new Error("cancelled"));
-  pending.clear();
+  rejectAll("cancelled");
   worker = new Worker("worker.js", { type: "module" });
   worker.onmessage = ({ data: { id, progress, result, error } }) => {
     const request = pending.get(id);
@@ -29,11 +34,8 @@ function startWorker() {
     if (error) request?.reject(errorFromData(error));
     else request?.resolve(result);
   };
-  worker.onerror = (event) => {
-    const reason = event.message ?? "worker.js or a module of it could not be loaded; load the page again, or upload the site again";
-    for (const { reject } of pending.values()) reject(new Error(`the prover has stopped: ${reason}`));
-    pending.clear();
-  };
+  worker.onerror = ({ message }) =>
+    rejectAll(`the prover has stopped: ${message ?? `worker.js or a module of it could not be loaded; ${RELOAD}`}`);
 }
 
 /**
@@ -90,7 +92,7 @@ function showSignalFields() {
     const hint = [formOf(signal), isPublic === undefined ? "" : isPublic ? "public" : "stays secret"];
     const label = make("label", { htmlFor: id }, name, make("small", {}, " ", hint.filter(Boolean).join("; ")));
     const isOneWord = isSingle(signal);
-    const field = make(isOneWord ? "input" : "textarea", { id, autocomplete: "off", spellcheck: false, ...(isOneWord ? {} : { rows: Math.min(4, size) }) });
+    const field = make(isOneWord ? "input" : "textarea", { id, ...(isOneWord ? {} : { rows: Math.min(4, size) }) });
     return [label, field];
   }));
   $("as-json").open = !signals.length;
@@ -157,6 +159,15 @@ function showError(id, error) {
   $(id).textContent = text && (word && !isName ? text[0].toUpperCase() + text.slice(1) : text) + ".";
 }
 
+/**
+ * Runs a task of the form, and shows its error.
+ * @param {() => Promise<void>} task
+ */
+async function shown(task) {
+  showError("problem");
+  await task().catch((error) => showError("problem", error));
+}
+
 // --- proving
 
 /** @param {boolean} isBusy */
@@ -187,50 +198,45 @@ function showProgress({ step, done, total, notice }) {
   $("step").textContent = `${stepTitles[/** @type {keyof typeof stepTitles} */ (step)] ?? `Done: ${step}`} (${count})`;
 }
 
+/** The events that show that a user uses the form. */
+const FORM_EVENTS = ["input", "change", "click"];
+
 /** Loads the key when the user first uses the form. */
 function prepare() {
-  for (const event of ["input", "change", "click"]) $("form").removeEventListener(event, prepare);
+  for (const event of FORM_EVENTS) $("form").removeEventListener(event, prepare);
   request("prepare").catch(() => {});
 }
 
 /** Computes the witness of the input, on a device without a GPU. */
 async function computeWitness() {
-  showError("problem");
   $("computed").hidden = true;
-  try {
-    const text = inputText();
-    setBusy(true);
-    const { file, secrets } = await request("witness", { text });
-    $("save").onclick = () => download("witness.wtns", file);
-    $("save-secrets").hidden = $("about-secrets").hidden = !secrets;
-    $("save-secrets").onclick = () => download("secrets.json", JSON.stringify(secrets, null, 1) + "\n");
-    $("computed").hidden = false;
-  } catch (error) {
-    showError("problem", error);
-  } finally {
-    setBusy(false);
-  }
+  const text = inputText();
+  setBusy(true);
+  const { file, secrets } = await request("witness", { text });
+  $("save").onclick = () => download("witness.wtns", file);
+  $("save-secrets").hidden = $("about-secrets").hidden = !secrets;
+  $("save-secrets").onclick = () => download("secrets.json", JSON.stringify(secrets, null, 1) + "\n");
+  $("computed").hidden = false;
 }
 
 async function prove() {
-  showError("problem");
   $("done").hidden = $("notice").hidden = true;
   $("notice").replaceChildren();
   fractions = {};
-  try {
-    const input = takesWitness(site) ? { witness: await witnessBytes() } : { text: inputText() };
-    setBusy(true);
-    $("work").hidden = false;
-    $("bar").value = 0;
-    $("step").textContent = "Starting …";
-    const begin = performance.now();
-    showResult(await request("prove", input, showProgress), (performance.now() - begin) / 1000);
-  } catch (error) {
-    showError("problem", error);
-  } finally {
-    setBusy(false);
-    $("work").hidden = true;
-  }
+  const input = takesWitness(site) ? { witness: await witnessBytes() } : { text: inputText() };
+  setBusy(true);
+  $("work").hidden = false;
+  $("bar").value = 0;
+  $("step").textContent = "Starting …";
+  const begin = performance.now();
+  showResult(await request("prove", input, showProgress), (performance.now() - begin) / 1000);
+}
+
+/** Does what the form is for, and shows the error if it fails. */
+async function submit() {
+  await shown(hasDevice ? prove : computeWitness);
+  setBusy(false);
+  $("work").hidden = true;
 }
 
 /**
@@ -341,21 +347,18 @@ async function start() {
   $("example").onclick = () => fillForm(JSON.stringify(site.example, null, 1));
   $("form").onsubmit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    (hasDevice ? prove : computeWitness)();
+    submit();
   };
   $("cancel").onclick = startWorker;
   $("check").onclick = verifyProof;
   $("verify").addEventListener("input", clearVerdict);
   $("done").onclick = copyOrDownload;
   $("file").onchange = async (/** @type {any} */ { target }) => {
-    try {
+    await shown(async () => {
       const [file] = target.files;
       if (file) checkLength(file.size, LIMITS.input, file.name);
       if (file) fillForm(await file.text());
-      showError("problem");
-    } catch (error) {
-      showError("problem", error);
-    }
+    });
     target.value = "";
   };
   const [inputs, device] = await Promise.allSettled([request("inputs"), request("device")]);
@@ -367,7 +370,7 @@ async function start() {
   const memory = deviceMemory ? `, on a device with about ${deviceMemory} GB` : "";
   if (device.status === "fulfilled") {
     hasDevice = true;
-    for (const event of ["input", "change", "click"]) $("form").addEventListener(event, prepare);
+    for (const event of FORM_EVENTS) $("form").addEventListener(event, prepare);
     request("compile").catch(() => {});
     const { name, software } = device.value;
     $("device").textContent =

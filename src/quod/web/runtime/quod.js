@@ -9,7 +9,7 @@ import { curveOf, g1FromJson, g1ToJson, g2FromJson, g2ToJson, integerOf } from "
 import { VerificationError } from "./errors.js";
 import { checkedFile, reader } from "./files.js";
 import { compileGraph, loadGraph } from "./graph.js";
-import { addLines } from "./msm.js";
+import { addPartialSums } from "./msm.js";
 import { loadAction, loadCalculator, loadKey, readSite, takesWitness } from "./site.js";
 import { verify } from "./verify.js";
 
@@ -149,16 +149,16 @@ export class Prover {
   /**
    * Computes the proof from the five multi-scalar products (Groth, "On the size of pairing-based non-interactive
    * arguments", 2016), blinded with fresh r and s.
-   * @param {Record<string, Uint8Array>} outputs The lines of A, B1, B2, C and H, and for each an error flag.
+   * @param {Record<string, Uint8Array>} outputs The partial sums of A, B1, B2, C and H, and for each an error flag.
    */
   assemble(outputs) {
     const { g1, g2, r: order } = this.curve;
     for (const [name, flag] of Object.entries(outputs))
       if (name.endsWith(" flag") && flag.some((byte) => byte !== 0))
         throw new VerificationError(`the GPU computed scalars of the sum ${name.slice(0, -5)} that are not below r; its driver may be faulty`);
-    const { points, lines } = this.site;
+    const { points, msms } = this.site;
     const point = (/** @type {string} */ name, /** @type {1 | 2} */ degree = 1) =>
-      outputs[name] ? addLines(this.curve, degree, lines[name], outputs[name]) : null;
+      outputs[name] ? addPartialSums(this.curve, degree, msms[name], outputs[name]) : null;
     const keyG1 = (/** @type {string} */ name) => g1FromJson(this.curve, points[name], name);
     const keyG2 = (/** @type {string} */ name) => g2FromJson(this.curve, points[name], name);
     const [r, s] = [randomBelow(order), randomBelow(order)];

@@ -1,7 +1,7 @@
 /** Reads the files of an exported site, except its graph. */
 import { curveOf } from "./curve.js";
 import { MismatchError } from "./errors.js";
-import { checkedFile, parseDocument } from "./files.js";
+import { checkedFile, jsonOf, parseDocument } from "./files.js";
 import { WitnessCalculator } from "./witness.js";
 import { WitnessFile } from "./witness_file.js";
 
@@ -9,7 +9,7 @@ import { WitnessFile } from "./witness_file.js";
  * Reads site.json, which describes the exported site. The file is small, and reading it needs no GPU.
  * @param {import("./files.js").Read} read
  */
-export const readSite = async (read) => parseDocument(await read("site.json"), "site.json", "quod-site-1");
+export const readSite = async (read) => parseDocument(await read("site.json"), "site.json", "quod-site-2");
 
 /**
  * Returns true if a site has no witness calculator, so that users provide a witness file.
@@ -45,4 +45,4 @@ export const loadAction = async (site) => site.action && new (await import("./zc
  * @param {any} site
  */
 export const loadKey = async (read, site) =>
-  JSON.parse(new TextDecoder().decode(await checkedFile(read, site.files, "verification_key.json")));
+  jsonOf(await checkedFile(read, site.files, "verification_key.json"));

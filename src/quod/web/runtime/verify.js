@@ -10,6 +10,9 @@ import { checkKeys, checkText, LIMITS } from "./files.js";
 // snarkjs before 0.3 wrote "groth".
 const PROTOCOLS = ["groth16", "groth"];
 
+/** The fault of a point of a curve that is not in its group. */
+const OUTSIDE = "is not in the group of order r";
+
 /**
  * Returns true if the product of e(p, q) over all pairs is 1, where e is the optimal ate pairing (Vercauteren, IEEE
  * Trans. Inf. Theory 56, 2010). Points must be on the curve and of order r; a pair with infinity contributes 1.
@@ -210,25 +213,18 @@ export function verify(key, publicSignals, proof, { allowInsecure = false } = {}
   const inputs = publicSignals.map((value, i) => parseBelow(value, curve.r, `public signal ${i}`));
 
   /**
-   * @param {any} document
-   * @param {string} name
+   * Returns a point of a group's subgroup of order r, and not at infinity; throws InputError otherwise.
+   * @template T
+   * @param {(curve: Curve, value: unknown, what: string) => import("./curve.js").Point<T>} decode
+   * @param {(curve: Curve, point: [T, T]) => boolean} isInGroup
    */
-  const g1Point = (document, name) => {
-    const point = g1FromJson(curve, document[name], name);
+  const pointOf = (decode, isInGroup) => (/** @type {any} */ document, /** @type {string} */ name) => {
+    const point = decode(curve, document[name], name);
     if (!point) throw new InputError(`${name} is the point at infinity, which no honest file contains`);
-    if (!inG1(curve, point)) throw new InputError(`${name} is not in the group of order r`);
+    if (!isInGroup(curve, point)) throw new InputError(`${name} ${OUTSIDE}`);
     return point;
   };
-  /**
-   * @param {any} document
-   * @param {string} name
-   */
-  const g2Point = (document, name) => {
-    const point = g2FromJson(curve, document[name], name);
-    if (!point) throw new InputError(`${name} is the point at infinity, which no honest file contains`);
-    if (!inG2(curve, point)) throw new InputError(`${name} is not in the group of order r`);
-    return point;
-  };
+  const [g1Point, g2Point] = /** @type {const} */ ([pointOf(g1FromJson, inG1), pointOf(g2FromJson, inG2)]);
   const [a, b, c] = [g1Point(proof, "pi_a"), g2Point(proof, "pi_b"), g1Point(proof, "pi_c")];
   const alpha = g1Point(key, "vk_alpha_1");
   const [beta, gamma, delta] = ["vk_beta_2", "vk_gamma_2", "vk_delta_2"].map((name) => g2Point(key, name));
@@ -237,7 +233,7 @@ export function verify(key, publicSignals, proof, { allowInsecure = false } = {}
   let sum = null;
   [1n, ...inputs].forEach((input, i) => {
     const point = g1FromJson(curve, key.IC[i], `IC[${i}]`);
-    if (!inG1(curve, point)) throw new InputError(`IC[${i}] is not in the group of order r`);
+    if (!inG1(curve, point)) throw new InputError(`IC[${i}] ${OUTSIDE}`);
     sum = curve.g1.add(sum, curve.g1.mul(input, point));
   });
   const reason = allowInsecure ? "" : weakness(curve, alpha, [beta, gamma, delta]);

@@ -1,7 +1,8 @@
 /** A Spend, an Output or a Convert of Zcash's Sapling or of MASP, in place of an input of the circuit. */
+import { hexOf } from "../files.js";
 import { encodeStatement, parseDescription, proofBytes } from "./description.js";
 import { readConvert, readOutput, readSpend } from "./documents.js";
-import { hexOf, parseInformation } from "./fields.js";
+import { parseInformation } from "./fields.js";
 import { bytesOf } from "./jubjub.js";
 
 const READERS = { spend: readSpend, output: readOutput, convert: readConvert };

@@ -5,7 +5,8 @@
 import { curveOf, g1FromJson, g1ToJson, g2FromJson, g2ToJson } from "../curve.js";
 import { InputError } from "../errors.js";
 import { inverse, mod, power } from "../field.js";
-import { Fields, hexOf } from "./fields.js";
+import { hexOf } from "../files.js";
+import { Fields } from "./fields.js";
 import { bytesOf, encode, hasSmallOrder } from "./jubjub.js";
 
 /** @typedef {import("../field.js").Fq2} Fq2 */

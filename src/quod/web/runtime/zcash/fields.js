@@ -16,9 +16,6 @@ export function bytesOfHex(text, size) {
   return Uint8Array.from(text.match(/../g) ?? [], (pair) => parseInt(pair, 16));
 }
 
-/** @param {Uint8Array} bytes */
-export const hexOf = (bytes) => [...bytes].map((byte) => byte.toString(16).padStart(2, "0")).join("");
-
 /**
  * Parses the JSON of private information. Integers become BigInts, as they may exceed the precision of a double.
  * @param {string} text

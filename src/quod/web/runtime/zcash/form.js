@@ -46,7 +46,7 @@ export function showDocumentField(action) {
 
   $("v-snarkjs").hidden = true;
   $("v-snarkjs").before(make("label", { htmlFor: "v-description" }, "description.json"),
-    make("textarea", { id: "v-description", rows: 8, spellcheck: false, autocomplete: "off" }));
+    make("textarea", { id: "v-description", rows: 8, autocomplete: "off" }));
 }
 
 /**
