@@ -29,7 +29,7 @@ def test_the_example(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     ("changes", "inputs", "options", "code", "message"),
     [
         ({}, '{"b": 778899}', [], 3, 'inputs.json: the circuit has no input "b"'),
-        ({}, '{"a": 778899.5}', [], 3, "inputs.json: holds a fraction"),
+        ({}, '{"a": 778899.5}', [], 3, "inputs.json, offset 6: holds a fraction"),
         ({}, '{"a": 778899', [], 3, "inputs.json"),
         ({"set": "(call $say) (call $fail (i32.const 4))"}, '{"a": 778899}', [], 3,
          "inputs.json: the inputs do not satisfy the circuit: an assertion failed (Test_1 line 7)"),

@@ -125,7 +125,7 @@ def test_powers_of_tau(tmp_path: Path) -> None:
         (b'["-1"]', "is JSON, but not a proof"),
         (b'{"pi_a": []}', "pi_a must have 3 elements"),
         (b'{"pi_a": [], "curve": "secp256k1"}', '"curve" must be one of'),
-        (b'{"pi_a": [NaN]}', 'holds a value that is not a number ("NaN")'),
+        (b'{"pi_a": [NaN]}', "holds a value that is not a number (NaN)"),
         (b"\n [1.5]", "holds a fraction"),
         (b"[1, 2", "is not JSON"),
         (b"", "is empty"),

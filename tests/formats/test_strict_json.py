@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import time
 import tracemalloc
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -120,6 +122,34 @@ def test_depth_across_scan_chunks() -> None:
         parse_json(deep, "file", PUBLIC)
         with pytest.raises(InputError, match=f"offset {before + 30}: is nested too deeply"):
             parse_json(text + "[" * 32 + "]" * 33, "file", PUBLIC)
+
+
+@pytest.mark.parametrize(
+    ("text", "integer", "message"),
+    [
+        (r'{"é": "1.5 \" 1.5", "b": [1.5]}', None, "27: holds a fraction or an exponent (1.5)"),
+        ('{"a": 11.5, "b": 1.5e3, "c": 1.5}', int, "6: holds a fraction or an exponent (11.5)"),
+        ("[1e5, -1.5]", str, "1: holds a fraction or an exponent (1e5)"),
+        ('["-Infinity", -Infinity]', int, "14: holds a value that is not a number (-Infinity)"),
+        (
+            '{"a": {"b": "}"}, "c": {"x": 1, "y": 1, "y": 2}, "e": {}}', None,
+            '46: "y" occurs twice in the object that ends here',
+        ),
+        (f'["{"1" * 5000}", -{"1" * 5000}]', int, "5005: holds a number with too many digits"),
+        (f'["1", {"1" * 21}]', None, "6: holds a number with too many digits (111"),
+        (
+            r'["\\ud800 \ud83d\udd12 \udfff"]', None,
+            r"23: has half of a pair of surrogates (\ud800 to",
+        ),
+    ],
+)  # fmt: skip
+def test_errors_name_the_offset(
+    text: str, integer: Callable[[str], Any] | None, message: str
+) -> None:
+    with pytest.raises(InputError, match=re.escape(f"file, offset {message}")) as error:
+        parse_json(text, "file", ANY, integer=integer)
+    # A message with a surrogate could not be printed.
+    assert str(error.value).isascii()
 
 
 @pytest.mark.parametrize("text", [r'["\ud800"]', r'{"\udfff": 1}', r'["\ud83d"]', '["\ud800"]'])

@@ -7,8 +7,10 @@ bytes of Python's memory in addition to its text.
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
+import sys
 from collections.abc import Callable
 from typing import Any, NoReturn
 
@@ -49,11 +51,18 @@ _MAX_DEPTH = 32
 _MAX_DIGITS = 20
 # The number of bytes that are scanned in one step.
 _STEP = 1 << 18
+_LONG = "a number with too many digits"
 _QUOTE, _COMMA = b'",'
 _DEPTH = np.zeros(256, dtype=np.int32)
 _DEPTH[list(b"[{")] = 1
 _DEPTH[list(b"]}")] = -1
-_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
+# Patterns, which take linear time. _PAIR skips pairs of surrogates, and escaped backslashes.
+_STRING = rb'"[^"\\]*(?:\\.[^"\\]*)*"'
+_NUMBER = rb"(?<![0-9.eE+-])"
+_FRACTION = _NUMBER + rb"-?[0-9]++[.eE]"
+_CONSTANT = rb"-?Infinity|NaN"
+_SURROGATE = rb"\\u[dD][89a-fA-F]"
+_PAIR = rb"\\\\|\\u[dD][89abAB]..\\u[dD][c-fC-F]"
 
 
 def read_json(path: Path, kind: JsonKind) -> bytes:
@@ -67,56 +76,64 @@ def parse_json(
     """Parse a document; `name` stands for the path in errors.
 
     `integer` converts the digits of an integer without quotes; the default is an int of at most 20
-    digits. Raises `InputError` for any text that is not strict JSON.
+    digits. Raises `InputError` with the offset for any text that is not strict JSON.
     """
+    ended_objects = itertools.count()
 
     def refuse(message: str, offset: int | None = None) -> NoReturn:
         raise InputError(message, path=name, offset=offset)
 
     def unique_keys(items: list[tuple[str, Any]]) -> dict[str, Any]:
-        document = dict(items)
+        document, index = dict(items), next(ended_objects)
         if len(document) < len(items):
             seen: set[str] = set()
             for key, _ in items:
                 if key in seen:
-                    refuse(f"{shown(key)} occurs twice; keep one")
+                    refuse(
+                        f"{shown(key)} occurs twice in the object that ends here; keep one",
+                        _offset_of(content, rb"}", index),
+                    )
                 seen.add(key)
         return document
 
-    def refuser(what: str) -> Callable[[str], NoReturn]:
-        def refused(text: str) -> NoReturn:
-            value = "" if kind.secret else f" ({shown(text)})"
-            refuse(f"holds {what}{value}; write integers as strings")
+    def refuse_number(text: str, what: str, advice: str, pattern: bytes) -> NoReturn:
+        value = "" if kind.secret else f" ({_cut(text)})"
+        refuse(f"holds {what}{value}; {advice}", _offset_of(content, pattern))
 
-        return refused
+    def parse_constant(text: str) -> NoReturn:
+        refuse_number(text, "a value that is not a number", "write a whole number", _CONSTANT)
 
-    def parse_integer(text: str) -> int:
-        return (
-            int(text)
-            if len(text) <= _MAX_DIGITS
-            else refuser("a number with too many digits")(text)
-        )
+    def parse_float(text: str) -> NoReturn:
+        refuse_number(text, "a fraction or an exponent", "write a whole number", _FRACTION)
+
+    def parse_integer(text: str) -> Any:
+        if integer is None and len(text) > _MAX_DIGITS:
+            refuse_number(
+                text, _LONG, "write large integers as strings", _long_pattern(_MAX_DIGITS)
+            )
+        return int(text)
 
     if not isinstance(data, str | bytes):
         refuse(f"must be given as str or bytes, not {type(data).__name__}")
+    content = b""
     try:
-        if isinstance(data, str):
-            data = data.encode()
-        if len(data) * (1 if data.isascii() else 4) > kind.max_bytes:
+        content = data.encode() if isinstance(data, str) else data
+        if len(content) * (1 if content.isascii() else 4) > kind.max_bytes:
             refuse(
                 f"is longer than the limit for {kind.what} ({kind.max_bytes:,} bytes); "
                 "check that the right file was given"
             )
-        _check_size(data, kind, refuse)
+        _check_size(content, kind, refuse)
         document = json.loads(
-            data.decode(),
+            content.decode(),
             object_pairs_hook=unique_keys,
-            parse_constant=refuser("a value that is not a number"),
-            parse_float=refuser("a fraction"),
+            parse_constant=parse_constant,
+            parse_float=parse_float,
+            # A converter such as `int` is called from C; a Python function takes ten times as long.
             parse_int=integer or parse_integer,
         )
         # Encoding raises UnicodeEncodeError for half of a pair of surrogates.
-        if _SURROGATE.search(data):
+        if re.search(_SURROGATE, content):
             json.dumps(document, ensure_ascii=False).encode()
         return document
     except MemoryError as error:
@@ -131,9 +148,10 @@ def parse_json(
         ) from error
     except UnicodeEncodeError as error:
         raise InputError(
-            "has half of a pair of surrogates (\ud800 to \udfff) in a string, which is "
+            r"has half of a pair of surrogates (\ud800 to \udfff) in a string, which is "
             "not a character; write the character itself",
             path=name,
+            offset=_offset_of(content, _SURROGATE, outside=_PAIR),
         ) from error
     except json.JSONDecodeError as error:
         raise InputError(
@@ -142,6 +160,26 @@ def parse_json(
             path=name,
             offset=len(error.doc[: error.pos].encode()),
         ) from error
+    except ValueError:
+        digits = sys.get_int_max_str_digits()
+        refuse(f"holds {_LONG}", _offset_of(content, _long_pattern(digits)))
+
+
+def _long_pattern(digits: int) -> bytes:
+    """Return a pattern for integers of more than this number of digits, with the sign."""
+    return _NUMBER + rb"(?=[0-9-]{%d})-?[0-9]" % (digits + 1)
+
+
+def _offset_of(
+    data: bytes, pattern: bytes, index: int = 0, *, outside: bytes = _STRING
+) -> int | None:
+    """Return the offset of a match of a pattern outside of strings; `index` counts from 0.
+
+    outside: a pattern for the parts of the text that are skipped instead of strings.
+    """
+    tokens = re.finditer(outside + rb"|(" + pattern + rb")", data)
+    offsets = (token.start(1) for token in tokens if token[1] is not None)
+    return next(itertools.islice(offsets, index, None), None)
 
 
 def _check_size(data: bytes, kind: JsonKind, refuse: Callable[[str, int], NoReturn]) -> None:
@@ -181,5 +219,8 @@ def json_type_of(value: object) -> str:
 
 def shown(value: object) -> str:
     """Return a value as JSON, truncated to 60 characters, for messages."""
-    text = json.dumps(value)
+    return _cut(json.dumps(value))
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= 60 else f"{text[:57]}..."
