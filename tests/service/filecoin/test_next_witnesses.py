@@ -36,11 +36,11 @@ class Witnesses:
 def ahead() -> Iterator[NextWitnesses]:
     witnesses = NextWitnesses()
     yield witnesses
-    witnesses.close()
+    witnesses.clear()
 
 
 def lease(job: str, partition: int) -> Lease:
-    return cast(Lease, SimpleNamespace(job=job, partition=partition))
+    return cast(Lease, SimpleNamespace(job=job, partition=partition, key="porep-32g"))
 
 
 def begin(
@@ -90,11 +90,34 @@ def test_witnesses_of_another_job_are_dropped_before_they_begin(ahead: NextWitne
     prover.begin_witness = lambda inputs: waiting  # type: ignore[method-assign]
     begin(ahead, "a", 0, [0, 1], prover)
     assert not waiting.done()
-    begin(ahead, "b", 0, [0, 1])
+    # Before the other job's parameters are opened, which may need the memory.
+    assert ahead.take(lease("b", 0)) is None
     assert waiting.done()
     assert ahead.take(lease("a", 1)) is None
 
 
-def test_a_failed_witness_is_computed_again_by_the_worker(ahead: NextWitnesses) -> None:
+def test_the_witnesses_of_a_job_are_kept_for_its_other_partitions(ahead: NextWitnesses) -> None:
+    begin(ahead, "a", 0, [0, 1, 2], Witnesses(2))
+    assert ahead.take(lease("a", 5)) is None
+    assert cast(Any, ahead.take(lease("a", 2))) == "witness of 2"
+
+
+def test_a_failed_witness_is_computed_again_by_the_worker(
+    ahead: NextWitnesses, caplog: pytest.LogCaptureFixture
+) -> None:
     begin(ahead, "a", 0, [0, -1])
     assert ahead.take(lease("a", 1)) is None
+    (record,) = caplog.records
+    assert record.getMessage() == "a witness that was computed ahead failed: too little memory"
+    assert (cast(Any, record).job, cast(Any, record).partition) == ("a", 1)
+
+
+def test_a_witness_of_parameters_that_were_closed_is_no_failure(
+    ahead: NextWitnesses, caplog: pytest.LogCaptureFixture
+) -> None:
+    prover, waiting = Witnesses(1), Outcome[str]()
+    prover.begin_witness = lambda inputs: waiting  # type: ignore[method-assign]
+    begin(ahead, "a", 0, [0, 1], prover)
+    waiting.drop()
+    assert ahead.take(lease("a", 1)) is None
+    assert not caplog.records

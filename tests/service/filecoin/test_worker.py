@@ -51,6 +51,8 @@ class FakeProvers:
         self, _statement: Any, partition: int, *_inputs: Any, meanwhile: Any = None
     ) -> bytes:
         self.proved.append((self.name, partition))
+        if meanwhile is not None:
+            meanwhile()
         self.entered.release()
         assert self.leave.acquire(timeout=SECONDS)
         if self.errors:
@@ -136,6 +138,19 @@ def test_a_job_that_is_cancelled(
     assert worker.drain(SECONDS)
     status = worker.status()
     assert (status.proofs, status.failures) == (1, 0)
+
+
+def test_an_idle_worker_frees_the_witnesses_of_a_cancelled_job(
+    queue: JobQueue, provers: FakeProvers, worker: FilecoinWorker
+) -> None:
+    waiting = future.Outcome[Any]()
+    provers.begin_witness = lambda inputs: waiting  # type: ignore[method-assign]
+    seal = submit(queue, "porep-32g", 10, 1)
+    assert provers.entered.acquire(timeout=SECONDS)
+    assert queue.cancel(seal).state is JobState.CANCELLED
+    assert not waiting.done()
+    provers.leave.release()
+    assert waiting.wait(SECONDS)
 
 
 @pytest.mark.parametrize(

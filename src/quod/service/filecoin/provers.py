@@ -22,7 +22,7 @@ from quod.frozen import frozen
 from quod.groth16.device_key.bases import base_bytes
 from quod.groth16.device_key.key import DeviceKey
 from quod.groth16.device_key.memory import CUT, WITNESSES
-from quod.service.errors import KeyInUseError
+from quod.service.errors import KeyInUseError, UnavailableError
 from quod.service.filecoin.circuit_ids import circuit_id
 from quod.service.keys import CacheStatus, Tier
 from quod.service.keys.leases import KeyUse
@@ -59,15 +59,20 @@ class Provers:
         self._lock = threading.Lock()
         self._provers: OrderedDict[ParameterSet, _OpenProver] = OrderedDict()
         self._in_use: ParameterSet | None = None
+        self._closed = False
 
     def open(self, parameters: ParameterSet, *, use: bool = False) -> Prover:
         """Return the prover of a set; open it if necessary.
 
         If memory runs out, the least recently used provers are evicted.
         use: keep the prover from being evicted until `release`.
-        Raises the errors of `Prover`.
+        Raises the errors of `Prover`, and UnavailableError after `close`.
         """
         with self._lock:
+            if self._closed:
+                raise UnavailableError(
+                    f"{self.device.name} was closed; ask again", retry_seconds=1.0
+                )
             entry = self._provers.get(parameters)
             if entry is None:
                 entry = self._provers[parameters] = self._opened(parameters)
@@ -151,8 +156,9 @@ class Provers:
         return cache, {"keys": used, "workspace": 0, "free": max(0, budget - used)}
 
     def close(self) -> None:
-        """Close all provers."""
+        """Close all provers, and open no more."""
         with self._lock:
+            self._closed = True
             for entry in self._provers.values():
                 entry.prover.close()
             self._provers.clear()

@@ -88,10 +88,12 @@ class FilecoinWorker(DeviceWorker):
                     self._claim(None, CLAIM_SECONDS, self._hold)
                     if self._work is not None:
                         self._prove(self._work, provers)
+                    else:
+                        # Their job was cancelled, or other workers have its partitions.
+                        self._next_witnesses.clear()
         finally:
             self._provers = None
-            self._next_witnesses.close()
-            self._next_witnesses = NextWitnesses()
+            self._next_witnesses.clear()
             provers.close()
 
     def _hold(self, lease: Lease) -> None:
@@ -122,11 +124,11 @@ class FilecoinWorker(DeviceWorker):
         lease, times = work.lease, dict[str, int]()
         parameters = parameters_of(lease.key)
         with self._stage(work, Stage.WITNESS, times, "synthesis_ms"):
+            witness = self._next_witnesses.take(lease)
             statement, inputs = self._job(work, provers.device)
         with self._stage(work, Stage.KEY, times, "srs_load_ms"):
             prover = provers.open(parameters, use=True)
         with self._stage(work, Stage.WITNESS, times, "synthesis_ms"):
-            witness = self._next_witnesses.take(lease)
             partition_inputs = inputs[lease.partition]
             if witness is None:
                 witness = prover.witness(partition_inputs)
