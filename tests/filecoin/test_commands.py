@@ -67,6 +67,7 @@ def test_a_window_post(
     assert "proofs[0].vanilla_proof.sectors[0].inclusion_proofs[0]: is" in capsys.readouterr().err
     Path("proof").write_bytes(bytes(384))
     assert run("verify", "post.json", "proof", "--insecure-test-key") == 3
+    assert "error: proof, section partitions[0].pi_a, offset 0: " in capsys.readouterr().err
     Path("proof").write_bytes(bytes(192))
     assert run("verify", "post.json", "proof", "--insecure-test-key") == 3
     assert "must be 384 bytes, 192 for each partition, not 192" in capsys.readouterr().err
@@ -109,7 +110,7 @@ REFUSED: dict[str, tuple[Callable[[], list[Any]], int, str]] = {
     ),
     "no parameters": (
         lambda: ["prove-update", written("a", update_document()), "-o", "out", "--params", "."], 3,
-        "lacks the parameters of update-2KiB: download them with lotus fetch-params 2KiB or curio",
+        ".params): download them with lotus fetch-params 2KiB or curio fetch-params 2KiB, make",
     ),
     "another miner": (
         lambda: [
@@ -177,7 +178,7 @@ REFUSED: dict[str, tuple[Callable[[], list[Any]], int, str]] = {
     ),
     "a kind": (lambda: ["params", "prove"], 2, "unknown kind 'prove'"),
     "a size": (lambda: ["params", "porep", "3KiB"], 2, "the sector size must be 2KiB"),
-    "no set": (lambda: ["params", "porep", "4KiB"], 2, "there are no parameters for sectors"),
+    "no set": (lambda: ["params", "porep", "4KiB"], 2, "sectors of 4KiB; use 2KiB, 8MiB,"),
     "no files": (lambda: ["params", "--params", "."], 3, "has no files of these parameters"),
     "synthetic": (
         lambda: ["seal-test", "porep", "2KiB", "-o", "out", "--synthetic"], 2, "needs --whole",

@@ -111,7 +111,9 @@ def test_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert os.fspath(default_folder()) == "/var/tmp/filecoin-proof-parameters"
     monkeypatch.setenv("FIL_PROOFS_PARAMETER_CACHE", str(tmp_path))
     assert default_folder() == tmp_path
-    with pytest.raises(InputError, match=r"\.vk: lacks the parameters of winning-2KiB"):
+    with pytest.raises(
+        InputError, match=r"has no parameters of winning-2KiB \(no file v28-.*\.vk\): download"
+    ):
         read_verifying_key(WINNING)
 
 

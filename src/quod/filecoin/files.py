@@ -198,6 +198,8 @@ def read_commit(path: Path) -> CommitFile:
 def parse_commit(data: bytes, name: str | None = None) -> CommitFile:
     """Parse an output of C1 as `read_commit` does; `name` is its file in errors."""
     data = plain_bytes("an output of C1", data)
+    if not data:
+        raise InputError("is empty; give an output of C1", path=name, offset=0)
     # A tag below 256 as u32; JSON has no zero bytes.
     if data[1:4] == bytes(3):
         return CommitFile(parse_commit_bincode(data, name))

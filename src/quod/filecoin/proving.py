@@ -293,7 +293,13 @@ def verify_proofs(key: VerifyingKey, claims: Sequence[tuple[Statement, bytes]]) 
             continue
         for partition, partition_proof in enumerate(decoded):
             if isinstance(partition_proof, InputError):
-                errors.setdefault(index, partition_proof)
+                section = f"partitions[{partition}].{partition_proof.section}"
+                errors.setdefault(
+                    index,
+                    InputError(
+                        partition_proof.message, section=section, offset=partition_proof.offset
+                    ),
+                )
             else:
                 inputs = statement.public_inputs(partition)
                 partition_claims.append((key, inputs, partition_proof))

@@ -65,8 +65,10 @@ class Position:
             if key not in value:
                 raise self.error(f"lacks the key {shown(key)}")
         for key, entry in value.items():
-            if key not in keys and not (key.startswith("_") and entry is None):
+            if key not in keys and not key.startswith("_"):
                 raise self.error(f"has an unknown key {shown(key)}")
+            if key not in keys and entry is not None:
+                raise self.error(f"has a value for {shown(key)}, which must be null")
         return value
 
 

@@ -48,7 +48,7 @@ def test_cases_with_their_stages(tmp_path: Path) -> None:
         (["--proof", "none"], 2, "--proof must be one of porep, window, winning, update"),
         (["--sector", "3KiB"], 3, "there is no sector size '3KiB'; choose one of 2KiB, 4KiB"),
         (["--proof", "update", "--sector", "512MiB"], 3, "need a CUDA device"),
-        (["--proof", "window"], 3, "lacks the parameters of window-2KiB"),
+        (["--proof", "window"], 3, "has no parameters of window-2KiB"),
     ],
 )
 def test_refused_arguments(

@@ -92,6 +92,7 @@ def test_commitments_as_cids() -> None:
         ("window", {22: b"short"}, "the randomness must be 32 bytes"),
         ("winning", {11: REQUESTS["window"][11]}, r"vanilla_proofs\[0\]"),
         ("porep", {10: b"garbage"}, "vanilla_proof"),
+        ("porep", {10: b""}, "vanilla_proof, offset 0: is empty; give an output of C1"),
         ("porep", {3: 8388608}, "sector_size: is 8388608, and the proofs are of sectors of 2048"),
         ("porep", {4: 6}, "registered_proof: is 6, and that of the output of C1 is 5"),
         ("porep", {20: 8}, "sector_number: is 8, and the output of C1 is of sector 7"),

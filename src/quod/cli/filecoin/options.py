@@ -84,7 +84,10 @@ def parameter_sets(kind: str | None, sector: str | None) -> list[ParameterSet]:
         if kind in (None, parameters.kind.value) and shape in (None, parameters.sector)
     ]
     if not sets:
-        raise WrongUsage(f"there are no parameters for sectors of {sector}")
+        sizes = dict.fromkeys(parameters.sector.name for parameters in NETWORK_SETS)
+        raise WrongUsage(
+            f"the network has no parameters for sectors of {sector}; use {alternatives(sizes)}"
+        )
     return sets
 
 

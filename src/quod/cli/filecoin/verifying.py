@@ -57,7 +57,7 @@ def verify(
         raise WrongUsage("--vk and --params exclude each other")
     if sector_number is not None and miner is None:
         raise WrongUsage("--sector-number requires --miner")
-    from quod.errors import VerificationError
+    from quod.errors import VerificationError, naming_file
     from quod.filecoin.describe import is_record_file
     from quod.filecoin.proving import verify_proof
     from quod.filecoin.seal_records import parse_seal_records
@@ -80,7 +80,10 @@ def verify(
     if miner is not None:
         _check_identity(file, name, miner_number(miner, 0), sector_number)
     key = keys.of(file.statement.parameters)
-    if not verify_proof(key, file.statement, _read_proof(proof, file.statement)):
+    proof_bytes = _read_proof(proof, file.statement)
+    with naming_file(proof):
+        is_valid = verify_proof(key, file.statement, proof_bytes)
+    if not is_valid:
         raise VerificationError(
             f"{proof}: not valid for this statement and this key; do not accept it"
         )

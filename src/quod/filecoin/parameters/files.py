@@ -239,9 +239,9 @@ def parameter_file(
         if existing_size(folder / name) is not None:
             return folder / name
     raise InputError(
-        f"lacks the parameters of {parameters.name}: {download_advice(parameters)}, or name "
-        f"another folder (--params, or {FOLDER_VARIABLE})",
-        path=str(folder / names[0]),
+        f"has no parameters of {parameters.name} (no file {names[0]}): "
+        f"{download_advice(parameters)}, or name another folder (--params, or {FOLDER_VARIABLE})",
+        path=str(folder),
     )
 
 

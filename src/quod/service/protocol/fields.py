@@ -40,7 +40,7 @@ def check_fields(data: bytes, descriptor: Descriptor, most: int) -> None:
             else:
                 length = _SIZES.get(wire_type, end)
             if length > end - position:
-                raise _malformed()
+                raise malformed()
             count += 1
             if wire_type == _LENGTH_DELIMITED and length:
                 if (inner := nested.get(number)) is not None:
@@ -66,8 +66,11 @@ def _varint(data: bytes, start: int, end: int) -> tuple[int, int]:
         if byte < 128:
             return value, offset + 1
         shift += 7
-    raise _malformed()
+    raise malformed()
 
 
-def _malformed() -> InputError:
-    return InputError("the request is not a message of this call; check the version of quod.proto")
+def malformed() -> InputError:
+    """Return the error for bytes that are not a message."""
+    return InputError(
+        "the request is not a message of this call; check the version of the client's .proto file"
+    )

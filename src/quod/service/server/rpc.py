@@ -21,7 +21,7 @@ from quod.service.generation.requests import DEFAULT_TOKENS, GenerationRequest
 from quod.service.payload import PayloadKind
 from quod.service.protocol import quod_pb2 as pb
 from quod.service.protocol.calls import CALLS, SERVICE, RemoteCall
-from quod.service.protocol.fields import check_fields
+from quod.service.protocol.fields import check_fields, malformed
 from quod.service.protocol.messages import (
     decode_message,
     duration,
@@ -303,7 +303,7 @@ def _read(call: RemoteCall, request: bytes) -> Any:
     try:
         return call.read_request(request)
     except DecodeError:
-        raise InputError("the request is not a message of this call") from None
+        raise malformed() from None
 
 
 def _refusal(name: str, error: Exception) -> Refusal:
