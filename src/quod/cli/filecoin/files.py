@@ -65,7 +65,8 @@ def params(
 ) -> None:
     """Check the parameter files in a folder, all or those of KIND and SECTOR.
 
-    With --seed the command makes INSECURE parameters for tests and development networks instead.
+    With --seed the command makes INSECURE parameters for tests and development networks instead, in
+    a folder that exists.
     The exit code of a check is 0 only if each file is the network's or a test key.
     """
     from quod.errors import OutputError

@@ -22,7 +22,7 @@ class Dropped(DeviceError):
     """The task was dropped before it started."""
 
     def __init__(self) -> None:
-        super().__init__("what this needs was not begun, as its key or device was closed before")
+        super().__init__("the task was dropped before it started: its key or device was closed")
 
 
 class Outcome(Generic[T]):

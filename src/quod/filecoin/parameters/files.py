@@ -51,7 +51,7 @@ AnyPath = str | os.PathLike[str]
 
 _TEST_PARAMETERS = Weakness(
     "it is a test key of quod filecoin params",
-    "use the network's parameters (lotus fetch-params 32GiB, or curio fetch-params)",
+    "use the network's parameters (lotus fetch-params or curio fetch-params)",
 )
 
 

@@ -131,7 +131,7 @@ class DeviceWorker(ABC):
             self._changed.wait_for(lambda: self._closing, seconds)
 
     def _report_end(self, error: Exception, delay: float) -> None:
-        """Log the error that ended the worker; the places in the code only if it is a defect."""
+        """Log the error that ended the worker, with a traceback only if it is a defect of Quod."""
         is_known = isinstance(error, QuodError)
         self._problem = str(error) if is_known else type(error).__name__
         _log.error(
