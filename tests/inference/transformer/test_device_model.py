@@ -11,6 +11,7 @@ from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.inference.transformer.device.memory import Sizes, memory_bytes
 from quod.inference.transformer.device.model import DeviceModel
+from quod.inference.transformer.device.workgroups import capacity_of, workgroups_of
 from quod.inference.transformer.program import Program
 from quod.inference.transformer.reference import Reference, Trace
 from tests.conftest import open_for_test
@@ -117,6 +118,21 @@ def test_a_text_of_several_chunks(programs: dict[str, Program], name: str) -> No
         assert np.array_equal(model.extend(tokens[-1:])[0], expected[1])
 
 
+@pytest.mark.parametrize("name", present("cpu", "emulated", "cuda", "webgpu:portable"))
+def test_workgroups_stay_within_a_cache(name: str) -> None:
+    """The attention reads whole vectors of positions, and of pairs, up to the cache's last one."""
+    with open_for_test(name) as device:
+        for head_width in range(2, 600, 2):
+            for tokens in (1, 2):
+                head = workgroups_of(device, head_width, tokens, one_text=True).head
+                assert head <= 512
+                assert head % head_width == 0 or head_width % head == 0
+                for context in (1, 1000, 1023, 1024, 1025, 8192):
+                    capacity = capacity_of(device, head_width, context)
+                    assert context <= capacity < context + 1024
+                    assert capacity % (2 * head) == 0
+
+
 def test_memory_is_planned_before_work(programs: dict[str, Program]) -> None:
     from quod.device.cpu.device import CpuDevice
 
@@ -130,12 +146,12 @@ def test_memory_is_planned_before_work(programs: dict[str, Program]) -> None:
 def test_chunks_are_smaller_where_memory_is_short(programs: dict[str, Program]) -> None:
     program, expected = programs["uniform"], Reference(programs["uniform"]).logits(TOKENS[:3])
     for chunk in (64, 128):
-        budget = memory_bytes(program, Sizes(256, 1, chunk))
+        budget = memory_bytes(program, Sizes(256, 1024, 1, chunk))
         with EmulatedDevice(memory_budget=budget) as device:
             model = DeviceModel(device, program)
             assert model.chunk == chunk
             assert np.array_equal(model.extend(TOKENS[:3], rows=3), expected)
-    too_little = memory_bytes(program, Sizes(256, 1, 64)) - 1
+    too_little = memory_bytes(program, Sizes(256, 1024, 1, 64)) - 1
     with (
         EmulatedDevice(memory_budget=too_little) as device,
         pytest.raises(DeviceError, match="of memory"),

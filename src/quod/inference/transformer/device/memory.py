@@ -28,22 +28,22 @@ ONE_PLANE, TWO_PLANES = Planes(1, 16), Planes(2, 8)
 WIDE_PLANES, WIDE_BYTE_PLANES = Planes(2, 12), Planes(3, 8)
 """The planes of 24-bit inputs of such products."""
 _MOST_PLANES = WIDE_BYTE_PLANES.count
-_CAPACITY_STEP = 1024
-"""The positions of a cache are a multiple of this, so that workgroups may read whole vectors."""
 
 
 @frozen
 class Sizes:
-    """The number of positions of the cache, of sequences in it, and of tokens of a chunk."""
+    """The sizes of a cache and of a chunk.
+
+    context: The number of positions that a sequence may have.
+    capacity: The number of positions that a sequence has memory for; see `capacity_of`.
+    sequences: The number of sequences of the cache.
+    chunk: The number of tokens of a chunk.
+    """
 
     context: int
+    capacity: int
     sequences: int
     chunk: int
-
-    @property
-    def capacity(self) -> int:
-        """The number of positions that the cache has memory for."""
-        return -(-self.context // _CAPACITY_STEP) * _CAPACITY_STEP
 
 
 @frozen(eq=False)

@@ -23,7 +23,7 @@ from quod.inference.transformer.device.memory import (
     upload_weights,
 )
 from quod.inference.transformer.device.recorder import UNWRITTEN_WORD, Recorder
-from quod.inference.transformer.device.workgroups import chunk_of, workgroups_of
+from quod.inference.transformer.device.workgroups import capacity_of, chunk_of, workgroups_of
 from quod.inference.transformer.program import Program
 from quod.inference.transformer.reference import check_tokens
 from quod.inference.transformer.rounding import Integers
@@ -74,8 +74,9 @@ class DeviceModel:
         self.context = min(context or shape.context, shape.context)
         count = whole_number("sequences", sequences, 1)
         self._sizes = Sizes(
-            self.context, count, max(count, min(self.context, chunk or chunk_of(self.device)))
-        )
+            self.context, capacity_of(self.device, shape.head_width, self.context), count,
+            max(count, min(self.context, chunk or chunk_of(self.device))),
+        )  # fmt: skip
         if chunk is None:
             self._sizes = self._fitting(self._sizes)
         self.chunk = self._sizes.chunk

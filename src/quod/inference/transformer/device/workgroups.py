@@ -15,6 +15,7 @@ _GPU_LANES = 128
 _HEAD_LANES = 256
 """All GPUs have workgroups of this size."""
 _NVIDIA_HEAD_LANES = 512
+_CAPACITY_STEP = 1024
 _TILE = 4
 """The tokens of a workgroup of products; more do not fit into the vector registers of CPUs."""
 
@@ -58,13 +59,34 @@ def workgroups_of(device: AnyDevice, head_width: int, tokens: int, *, one_text: 
         head = next(n for n in (lanes, 4, 2, 1) if head_width % n == 0)
         return Workgroups(lanes, 1, tile, lanes, head, 1, sums=True)
     # A prompt has enough workgroups; a token needs many instances for each row and head.
-    parts, head = 2, _GPU_LANES
-    if tokens == 1:
-        parts, head = 8, _NVIDIA_HEAD_LANES if is_bytewise(device.machine(1)) else _HEAD_LANES
+    parts = 8 if tokens == 1 else 2
     return Workgroups(
         _ROWS_OF_GPU_WORKGROUP * parts, parts, tile, _GPU_LANES,
-        max(1, head // head_width) * head_width, tile if one_text else 1, sums=tokens > 1,
+        _gpu_head_lanes(device, head_width, tokens), tile if one_text else 1, sums=tokens > 1,
     )  # fmt: skip
+
+
+def capacity_of(device: AnyDevice, head_width: int, context: int) -> int:
+    """Return the number of positions that a cache of `context` positions needs memory for.
+
+    A workgroup of the attention reads and writes whole vectors of positions, and of pairs of them.
+    """
+    step = _CAPACITY_STEP
+    if not _has_vectors(device):
+        # Those of a single token are a multiple of those of several.
+        step -= step % (2 * _gpu_head_lanes(device, head_width, 1))
+    return -(-context // step) * step
+
+
+def _gpu_head_lanes(device: AnyDevice, head_width: int, tokens: int) -> int:
+    """Return the instances of a workgroup of the attention; see `attend`."""
+    if head_width > _HEAD_LANES:
+        return next(n for n in range(_HEAD_LANES, 0, -1) if head_width % n == 0)
+    lanes = max(1, _GPU_LANES // head_width) * head_width
+    if tokens > 1:
+        return lanes
+    most = _NVIDIA_HEAD_LANES if is_bytewise(device.machine(1)) else _HEAD_LANES
+    return most // lanes * lanes
 
 
 def _has_vectors(device: AnyDevice) -> bool:
