@@ -100,6 +100,17 @@ def instance(
     raise error(f"{name} must be of the type {kind.__name__}, not {shown_type}; {remedy}")
 
 
+def check_characters(name: str, text: str) -> None:
+    """Raise InputError for a text with half of a pair of surrogates, which UTF-8 cannot encode."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise InputError(
+            f"{name} has half of a pair of surrogates (\\ud800 to \\udfff), which is not a "
+            "character; write the character itself"
+        ) from None
+
+
 def in_order(name: str, value: object) -> Iterable[Any]:
     """Return an ordered iterable; its items are not checked.
 

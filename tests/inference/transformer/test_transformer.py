@@ -123,6 +123,7 @@ def test_chat_uses_the_template_of_the_file(transformer: Transformer) -> None:
         ("{{ raise_exception('no system message') }}", "fails: no system message"),
         ("{{ ''.__class__.__mro__ }}", "fails: access to attribute"),
         ("{{ 1 // 0 }}", "fails: "),
+        ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "fails: it calls itself"),
         ("x" * 70000, "has 70000 characters, more than 65536"),
         (None, "has no chat template"),
     ],

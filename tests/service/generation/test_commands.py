@@ -55,7 +55,11 @@ def test_models_are_listed(
 @pytest.mark.parametrize(
     ("words", "code", "message"),
     [
-        (["other", "--prompt", "a"], 10, "there is no model of this name; the models are tiny"),
+        (
+            ["other", "--prompt", "a"],
+            10,
+            "there is no model of this name; `quod models`",
+        ),
         (["tiny", "--prompt", ""], 3, "the prompt has no tokens"),
         (["tiny", "--prompt", "a" * 3000], 3, "which leave no room in the context of 256"),
         (["tiny", "--prompt", "a", "--temperature", "500"], 3, "the temperature must be 0, or"),

@@ -11,6 +11,7 @@ import pytest
 
 from quod.device.memory.budget import OutOfMemory
 from quod.errors import InputError, MismatchError, ServiceError
+from quod.inference import Transformer
 from quod.inference.transformer.transformer import plan_path
 from quod.service.client import GenerationRequest, ProofRequest
 from quod.service.errors import NotFoundError, PermissionDeniedError
@@ -23,6 +24,7 @@ from quod.service.queue import JobState, Submission
 from quod.service.server.clients import hashed_token
 from quod.service.server.config import Config
 from quod.service.server.pools import served_models
+from tests.inference.transformer.models import altered
 from tests.service.generation.conftest import Start
 from tests.service.server.running_server import ConfiguredServer
 
@@ -33,7 +35,7 @@ MESSAGE = {"role": "user", "content": "hi"}
 @pytest.mark.parametrize(
     ("fields", "status", "field", "message"),
     [
-        ({"model": "other"}, 404, None, "there is no model of this name; the models are tiny"),
+        ({"model": "other"}, 404, None, "there is no model of this name; `quod models`"),
         ({"model": ""}, 400, None, "the model must be text"),
         ({"model": 5}, 400, "model", "valid string"),
         ({"prompt": ""}, 400, None, "the prompt has no tokens"),
@@ -86,11 +88,40 @@ def test_malformed_bodies(server: ConfiguredServer, body: bytes) -> None:
 
 
 def test_odd_unicode(server: ConfiguredServer) -> None:
-    """Half a surrogate pair, NUL, and characters of four bytes are texts like others."""
+    """NUL and characters of four bytes are texts like others."""
     with server.http(headers={"Content-Type": "application/json"}) as http:
-        for text in (r"\ud800", r"\u0000", r"\ud83d\ude00", r"\uffff", r"e\u0301\u202e"):
+        for text in (r"\u0000", r"\ud83d\ude00", r"\uffff", r"e\u0301\u202e"):
             body = '{"model": "tiny", "max_tokens": 2, "prompt": "' + text + '"}'
             assert "succeeded" in http.post("/v1/generate", content=body).text
+        for field in (
+            r'"prompt": "\ud800"', r'"messages": [{"role": "user", "content": "\udfff"}]'
+        ):  # fmt: skip
+            answer = http.post("/v1/generate", content='{"model": "tiny", ' + field + "}")
+            assert answer.status_code == 400
+            assert "has half of a pair of surrogates" in answer.text
+
+
+def test_errors_of_a_model_do_not_show_its_path(start: Start, model: Path, tmp_path: Path) -> None:
+    pytest.importorskip("jinja2")
+    served = {}
+    for name, template in (
+        ("strict", "{{ raise_exception('roles must alternate') }}"), ("none", None),
+        ("endless", "{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}"),
+    ):  # fmt: skip
+        path = tmp_path / f"{name}.gguf"
+        altered(path, model, {"tokenizer.chat_template": template}, {})
+        Transformer.make_plan(path).write(plan_path(path))
+        served[name] = {"path": path}
+    with start(models=served).http() as http:
+        for name, message in (
+            ("strict", "fails: roles must alternate"), ("none", "has no chat template"),
+            ("endless", "fails: it calls itself without end"),
+        ):  # fmt: skip
+            answer = http.post("/v1/generate", json={"model": name, "messages": [MESSAGE]})
+            assert answer.status_code == 400
+            assert f"the model '{name}'" in answer.text
+            assert message in answer.text
+            assert str(tmp_path) not in answer.text
 
 
 def test_wrong_requests_over_grpc(server: ConfiguredServer) -> None:

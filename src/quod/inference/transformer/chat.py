@@ -58,6 +58,8 @@ def render(file: Gguf, tokenizer: Tokenizer, messages: Sequence[Message], *, ans
         return environment.from_string(template).render(values)
     except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError) as error:
         raise _error(file, f"fails: {error}") from None
+    except RecursionError:
+        raise _error(file, "fails: it calls itself without end") from None
 
 
 def _name(tokenizer: Tokenizer, token: int | None) -> str:

@@ -12,7 +12,7 @@ from quod.errors import InputError
 from quod.formats.gguf.file import Gguf
 from quod.formats.gguf.metadata import MetadataValue
 from quod.inference.transformer.pretokenizers import PRETOKENIZERS
-from quod.validation import in_order, instance, shown, whole_number
+from quod.validation import check_characters, in_order, instance, shown, whole_number
 
 _CONTROL, _USER_DEFINED = 3, 4
 _END_NAMES = frozenset(
@@ -92,6 +92,7 @@ class Tokenizer:
         starts: Whether the token of the beginning comes first; None is the file's choice.
         """
         instance("a text", text, str, "write text")
+        check_characters("a text", text)
         tokens = []
         if self._starts if starts is None else starts:
             if self.beginning is None:
@@ -155,7 +156,7 @@ class Tokenizer:
     def _word(self, word: str) -> list[int]:
         tokens = self._words.get(word)
         if tokens is None:
-            symbols = "".join([_CHARACTERS[byte] for byte in word.encode("utf-8", "replace")])
+            symbols = "".join([_CHARACTERS[byte] for byte in word.encode()])
             if self._pretokenizer.whole_words and symbols in self._ids:
                 tokens = [self._ids[symbols]]
             else:

@@ -46,11 +46,13 @@ class ServedModel:
         temperature out of range, and for messages that the chat template refuses.
         """
         temperature_scale(request.temperature, 0)
+        text = request.prompt or ""
         if request.messages is not None:
-            text = render(self.file, self.tokenizer, request.messages, answer=True)
-        else:
-            text = request.prompt or ""
-        size, longest = len(text.encode(errors="replace")), self.tokenizer.longest
+            try:
+                text = render(self.file, self.tokenizer, request.messages, answer=True)
+            except InputError as error:
+                raise self.error_for_clients(error) from None
+        size, longest = len(text.encode()), self.tokenizer.longest
         if size >= self.context * longest:
             # Splitting it into tokens would take seconds.
             raise InputError(
@@ -58,11 +60,21 @@ class ServedModel:
                 f"context of {self.context}; shorten it",
                 section="prompt",
             )
-        tokens = self.tokenizer.encode(text, special=True)
+        try:
+            tokens = self.tokenizer.encode(text, special=True)
+        except InputError as error:
+            raise self.error_for_clients(error) from None
         check_prompt(tokens, self.context)
         return Prompt(
             self.plan.identity, tuple(tokens), request.max_tokens, request.temperature, request.seed
         )
+
+    def error_for_clients(self, error: InputError) -> InputError:
+        """Return an error that names the model in place of its file, a path of the server."""
+        if error.path is None:
+            return error
+        location = ", ".join([f"the model {self.name!r}", *filter(None, [error.section])])
+        return InputError(f"{location}: {error.message}")
 
     def open(self, device: str) -> Transformer:
         """Open the model on a device; raises as `Transformer.open`."""
@@ -92,8 +104,10 @@ class Models:
         """Return the model of a name; raises NotFoundError for another name."""
         model = self._models.get(name)
         if model is None:
-            names = ", ".join(self._models)
-            raise NotFoundError(f"there is no model of this name; the models are {names}")
+            raise NotFoundError(
+                "there is no model of this name; `quod models` (ListModels) lists the models that "
+                "you may use"
+            )
         return model
 
 

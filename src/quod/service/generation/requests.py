@@ -15,7 +15,7 @@ from quod.frozen import frozen
 from quod.service.encoding import Wire
 from quod.service.queue.records import HIGHEST_PRIORITY
 from quod.service.queue.validation import checked_name, checked_time
-from quod.validation import shown, shown_kind, whole_number, whole_number_or_none
+from quod.validation import check_characters, shown, shown_kind, whole_number, whole_number_or_none
 
 MAX_SEED: Final = (1 << 64) - 1
 DEFAULT_TOKENS: Final = 256
@@ -63,6 +63,7 @@ class GenerationRequest:
             raise InputError("give either a prompt or messages", section="prompt")
         if self.prompt is not None and not isinstance(self.prompt, str):
             raise InputError(f"must be text, not {shown_kind(self.prompt)}", section="prompt")
+        check_characters("the prompt", self.prompt or "")
 
 
 def _temperature(value: object) -> float:
@@ -87,6 +88,8 @@ def _messages(value: object) -> tuple[dict[str, str], ...]:
                 "must be an object with a role and a content, both of text, and nothing else",
                 section=f"messages.{index}",
             )
+        for text in message.values():
+            check_characters("a message", text)
     return tuple(dict(message) for message in value)
 
 

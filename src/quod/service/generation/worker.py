@@ -200,7 +200,7 @@ class GenerationWorker(DeviceWorker):
                 self._leave_stage(text)
                 work.enter(Stage.GENERATE)
             if step.error is not None:
-                raise step.error
+                raise model.served.error_for_clients(step.error)
             if generated is not None:
                 text.tokens.append(generated.token)
                 text.parts.append(generated.text)
