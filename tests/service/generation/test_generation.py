@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -16,6 +16,8 @@ from quod.inference import Batch, Transformer
 from quod.inference.transformer.generation import Step
 from quod.inference.transformer.tokenizer import Tokenizer
 from quod.service.client import AsyncClient, GenerationRequest, JobState, Tokens
+from quod.service.errors import UnavailableError
+from quod.service.queue import JobQueue, Lease
 from tests.service.generation.conftest import Start
 from tests.service.server.running_server import ConfiguredServer
 
@@ -203,6 +205,33 @@ def test_a_retried_job_repeats_no_token(
     assert failures[0] < 0
     assert texts == [alone(transformer, prompt, 60) for prompt in ("a", "the 12")]
     assert "retrying" in kinds
+
+
+@pytest.mark.usefixtures("slow")
+def test_a_stream_after_reports_that_the_queue_could_not_confirm(
+    server: ConfiguredServer, transformer: Transformer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whether the queue has stored a report or not, no token is left out or repeated."""
+    renew, reports = JobQueue.renew, [0]
+
+    def unsure(queue: JobQueue, leases: Sequence[Lease], **fields: Any) -> Any:
+        if not fields.get("progress"):
+            return renew(queue, leases, **fields)
+        reports[0] += 1
+        if reports[0] % 3 == 0:
+            raise UnavailableError("the database cannot be reached", retry_seconds=1)
+        outcome = renew(queue, leases, **fields)
+        if reports[0] % 3 == 1:
+            raise UnavailableError("the database cannot be reached", retry_seconds=1)
+        return outcome
+
+    monkeypatch.setattr(JobQueue, "renew", unsure)
+    with server.client() as client:
+        tokens = joined(client.generate(GenerationRequest("tiny", "the 12 an", max_tokens=30)))[0]
+    expected = alone(transformer, "the 12 an", 30)
+    assert reports[0] > 4
+    assert tokens == expected[: len(tokens)]
+    assert len(tokens) > 20
 
 
 def test_a_token_without_a_spelling_ends_its_text_alone(

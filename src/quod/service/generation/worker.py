@@ -41,7 +41,7 @@ class _Text:
 
     entered: the wall-clock time at which it entered its stage.
     tokens, parts: its tokens so far, and their texts.
-    reported: the number of tokens that its client has been sent.
+    reported: the number of tokens that its client has been sent; None if the queue must be asked.
     next_report: the time of the next report, by the monotonic clock.
     """
 
@@ -50,7 +50,7 @@ class _Text:
     prompt_tokens: int = 0
     tokens: list[int] = field(default_factory=list)
     parts: list[str] = field(default_factory=list)
-    reported: int = 0
+    reported: int | None = 0
     next_report: float = 0.0
 
 
@@ -142,7 +142,8 @@ class GenerationWorker(DeviceWorker):
         """Add a job to the batch of its model."""
         work = Work(lease)
         work.enter(Stage.PROMPT)
-        text = _Text(work, time.time())
+        # An earlier attempt may have reported tokens.
+        text = _Text(work, time.time(), reported=0 if lease.token == 1 else None)
         self._held += (text,)
         try:
             model = self._open.get(lease.key)
@@ -159,8 +160,6 @@ class GenerationWorker(DeviceWorker):
                 prompt.tokens, prompt.max_tokens, temperature=prompt.temperature, seed=seed
             )
             text.prompt_tokens = len(prompt.tokens)
-            if lease.token > 1:
-                text.reported = self._reported_tokens(lease)
             if generation.limit:
                 model.texts[model.batch.add(generation)] = text
             else:
@@ -216,27 +215,29 @@ class GenerationWorker(DeviceWorker):
     def _report_tokens(self, text: _Text) -> None:
         """Send the client of a text its new tokens; learn of a cancellation."""
         text.next_report = time.monotonic() + _PROGRESS_SECONDS
-        new = slice(text.reported, len(text.tokens))
-        if not text.tokens[new]:
-            return
-        data: dict[str, str | int] = {
-            "first": text.reported,
-            "tokens": " ".join(map(str, text.tokens[new])),
-            "text": "".join(text.parts[new]),
-        }
-        text.reported = len(text.tokens)
+        lease = text.work.lease
         try:
-            [error] = self._queue.renew(
-                [text.work.lease], stage=text.work.stage.value, progress=data
-            )
+            first = self._reported_tokens(lease) if text.reported is None else text.reported
+            text.reported = first
+            new = slice(first, len(text.tokens))
+            if not text.tokens[new]:
+                return
+            data: dict[str, str | int] = {
+                "first": first,
+                "tokens": " ".join(map(str, text.tokens[new])),
+                "text": "".join(text.parts[new]),
+            }
+            text.reported = None
+            [error] = self._queue.renew([lease], stage=text.work.stage.value, progress=data)
         except TryAgainError:
-            # The result has all tokens.
+            # The queue may have this report or not; the result has all tokens in any case.
             return
         if error is not None:
             raise error
+        text.reported = new.stop
 
     def _reported_tokens(self, lease: Lease) -> int:
-        """Return how many tokens an earlier attempt has reported; they are not reported again."""
+        """Return how many tokens the queue has in events, also those of earlier attempts."""
         count, last = 0, 0
         while True:
             job, events = self._queue.wait(lease.job, after=last, timeout=0)
