@@ -30,7 +30,7 @@ def test_a_plan_with_a_report(model: str, tmp_path: Path, capsys: Captured) -> N
     assert entry.run([*words, str(text)]) == 0
     captured = capsys.readouterr()
     assert "evaluated tokens" in captured.out
-    assert "equal choices" in captured.out
+    assert "same likeliest token" in captured.out
     assert f"{out} has the plan, from" in captured.err
     assert entry.run([*words, str(text)]) == 5
     assert "--force" in capsys.readouterr().err

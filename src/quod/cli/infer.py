@@ -25,7 +25,8 @@ PlanFile = Annotated[
     Option("--plan", metavar="FILE", help="Plan of the model. Default: MODEL.plan.json."),
 ]
 Context = Annotated[
-    int, Option(metavar="N", least=2, help="Positions that fit, of prompt and answer together.")
+    int,
+    Option(metavar="N", least=2, help="Context window: most tokens of prompt and answer together."),
 ]
 _CONTEXT = 2048
 _SECONDS_BETWEEN_NOTES = 5.0
@@ -70,7 +71,8 @@ def inspect(model: Model, plan: PlanFile = None, as_json: AsJson = False) -> Non
     if as_json:
         show_json(description)
     else:
-        show_description({key: "none" if v is None else v for key, v in description.items()})
+        absent = "not measured; see `quod infer plan --evaluate`"
+        show_description({key: absent if v is None else v for key, v in description.items()})
 
 
 def plan(
@@ -94,7 +96,7 @@ def plan(
 ) -> None:
     """Choose the scales of a model from texts, and measure the accuracy.
 
-    Without --calibrate, texts that come with Quod are taken; some hundred tokens suffice. The
+    Without --calibrate, texts that come with Quod are used; a few hundred tokens suffice. The
     report of --evaluate compares the next token's distribution with that of a float model.
     """
     texts = [*(calibrate or []), *(evaluate or [])]
@@ -145,10 +147,10 @@ def run(
             metavar="N",
             least=0,
             most=(1 << 64) - 1,
-            help="Seed of a temperature. Default: from the prompt.",
+            help="Seed for a temperature above 0. Default: from the prompt.",
         ),
     ] = None,
-    tokens: Annotated[bool, Option("--tokens", help="Print the numbers of tokens.")] = False,
+    tokens: Annotated[bool, Option("--tokens", help="Print token IDs instead of text.")] = False,
     plan: PlanFile = None,
     context: Context = _CONTEXT,
     device: Device = "cpu",
@@ -193,7 +195,8 @@ def score(
 ) -> None:
     """Print the perplexity of texts, and with --json the log-probability of each token.
 
-    Texts of more tokens than the context are evaluated in pieces.
+    A text longer than the context is split into windows, each of which starts without the tokens
+    before it.
     """
     import numpy as np
 
@@ -290,7 +293,7 @@ def _show_report(report: Report) -> None:
         {
             "evaluated tokens": report.tokens,
             "divergence from float": f"{report.divergence:.2e}",
-            "equal choices": f"{100 * report.equal_choices:.2f} %",
+            "same likeliest token": f"{100 * report.equal_choices:.2f} %",
             "perplexity": f"{report.perplexity:.3f} (float: {report.float_perplexity:.3f})",
             "saturated values": f"{report.saturated:.2f} for a thousand tokens",
         }

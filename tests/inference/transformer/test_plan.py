@@ -11,6 +11,7 @@ import pytest
 
 from quod.errors import InputError, MismatchError, OutputError
 from quod.formats import Gguf
+from quod.frozen import replace
 from quod.inference import Plan, read_plan
 from quod.inference.transformer.integer_weights import IntegerMatrix
 from quod.inference.transformer.model import Model, read_model
@@ -144,3 +145,15 @@ def test_biases_that_are_too_large_are_refused(files: dict[str, Path], tmp_path:
     file = altered(tmp_path / "m.gguf", files["gpt2"], {}, {"blk.0.ffn_up.bias": ("F32", bias)})
     with pytest.raises(InputError, match=r"the bias of tensor 'blk.0.ffn_up.weight' is 1e.15"):
         make_plan(file, read_model(file), [TOKENS[:5]])
+
+
+def test_an_epsilon_beyond_64_bits_is_refused(
+    models: dict[str, Model], plans: dict[str, Plan]
+) -> None:
+    """A width at which sums of squares reach almost 2**63."""
+    model = models["llama"]
+    shape = replace(model.architecture, width=512, epsilon=1.0)
+    scales = replace(plans["llama"].scales, residual=16)
+    with pytest.raises(InputError, match=r"the epsilon 1 of the norm 'blk.0.attn_norm.weight'"):
+        build(replace(model, architecture=shape), scales)
+    build(replace(model, architecture=replace(shape, epsilon=1e-3)), scales)

@@ -211,7 +211,7 @@ def test_a_retried_job_repeats_no_token(
 def test_a_stream_after_reports_that_the_queue_could_not_confirm(
     server: ConfiguredServer, transformer: Transformer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whether the queue has stored a report or not, no token is left out or repeated."""
+    """No token is left out or repeated, whether the queue has stored a report or not."""
     renew, reports = JobQueue.renew, [0]
 
     def unsure(queue: JobQueue, leases: Sequence[Lease], **fields: Any) -> Any:

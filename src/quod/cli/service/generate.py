@@ -33,7 +33,7 @@ def generate(
         int | None,
         Option(
             metavar="N", least=0, most=(1 << 64) - 1,
-            help="Seed of a temperature. Default: from the prompt.",
+            help="Seed for a temperature above 0. Default: from the prompt.",
         ),
     ] = None,
     priority: Annotated[

@@ -30,10 +30,10 @@ _MAX_FRACTION = 24
 _MAX_SUM = (1 << 63) - (1 << 32)
 """No sum reaches this, which leaves numbers that stand for logits that were not written."""
 CHUNK = 256
-"""Calibration texts are evaluated in pieces of at most this number of tokens."""
+"""Calibration texts are evaluated in windows of at most this number of tokens."""
 
 _BATCH = 8
-"""The pieces of calibration texts that are evaluated at once, so that weights convert seldom."""
+"""The windows that are evaluated at once, so that weights are converted seldom."""
 
 Progress = Callable[[str, int, int], None]
 

@@ -221,6 +221,11 @@ class _LayerBuilder:
         gains = [nearest_root_scaled(g, shape.width, gain_bits) for g in norm.gains.tolist()]
         bias = np.zeros(shape.width) if norm.bias is None else norm.bias
         epsilon = nearest_scaled(shape.epsilon * shape.width, 2 * self._residual)
+        if epsilon + shape.width * self._limit**2 >= 1 << 63:
+            raise InputError(
+                f"the epsilon {shape.epsilon:g} of the norm {norm.name!r} is too large for 64 bits "
+                f"under this plan, with {self._residual} fractional bits of the residual stream"
+            )
         return NormStep(
             np.array(gains, np.int32),
             _scaled_biases(bias, sum_bits, norm.name),

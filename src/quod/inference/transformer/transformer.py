@@ -85,7 +85,7 @@ class Transformer:
     ) -> Transformer:  # fmt: skip
         """Open a GGUF file under a plan and upload its weights.
 
-        plan: A plan or its file; default: the file `plan_path(path)`. `make` makes one.
+        plan: A plan or its file; default: the file `plan_path(path)`. `make_plan` makes one.
         context: The number of positions that the cache holds; default: the model's context.
         sequences: The number of texts that `generate_batch` generates at once.
         Raises InputError for a file, a tokenizer or a plan that is malformed or not supported;
@@ -166,7 +166,8 @@ class Transformer:
     def chat(self, messages: Sequence[Message], *, answer: bool = True) -> str:
         """Return the prompt of a conversation, by the chat template of the file.
 
-        messages: Mappings with `role` (system, user or assistant) and `content`.
+        messages: Mappings with `role`, as the template defines them (usually system, user and
+            assistant), and `content`.
         answer: Whether the prompt ends where the assistant's answer starts.
         Raises InputError for a file without a template, or a template that fails; QuodError
         without jinja2.
@@ -239,7 +240,7 @@ class Transformer:
         """Generate tokens after several prompts at once; yield the index of a prompt and a token.
 
         The tokens of a prompt are those that `generate` gives. Raises InputError as `generate`
-        does, and for more prompts than the model was opened for.
+        does, and for more prompts than the `sequences` that the model was opened with.
         """
         prompts = list(in_order("the prompts", prompts))
         if len(prompts) > self._device_model.sequences:

@@ -31,7 +31,7 @@ class GenerationRequest:
     Exactly one of the next two fields is required:
     prompt: the text to continue; names of control tokens count as these.
     messages: a conversation, to which the model's chat template is applied: mappings with `role`
-        (system, user or assistant) and `content`.
+        (usually system, user or assistant; the template defines them) and `content`.
     max_tokens: the maximum number of tokens.
     temperature: 0 for the likeliest token, or from 0.01 to 100.
     seed: chooses the tokens of a temperature, from 0 to 2**64 - 1; default: from the prompt.
