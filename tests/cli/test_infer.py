@@ -39,6 +39,8 @@ def test_a_plan_with_a_report(model: str, tmp_path: Path, capsys: Captured) -> N
     assert entry.run(["infer", "inspect", model, "--plan", str(out), "--json"]) == 0
     description = json.loads(capsys.readouterr().out)
     assert description["accuracy"]["tokens"] > 0
+    assert entry.run(["infer", "inspect", model, "--plan", str(out)]) == 0
+    assert "same likeliest token" in capsys.readouterr().out
     assert description["tokens"] == VOCABULARY
 
 
@@ -104,6 +106,8 @@ def test_wrong_command_lines(model: str, tmp_path: Path, capsys: Captured) -> No
         ([], 2, "give the prompt by --prompt or by --prompt-file"),
         (["--prompt", "a", "--prompt-file", "b"], 2, "give the prompt by"),
         (["--prompt", "a", "--system", "b"], 2, "--system needs --chat"),
+        (["--prompt", "\udcff"], 2, "--prompt is not UTF-8"),
+        (["--prompt", "a", "--chat", "--system", "\udcff"], 2, "--system is not UTF-8"),
         (["--prompt", ""], 3, "the prompt has no tokens"),
         (["--prompt", "a" * 90, "--context", "50"], 3, "leave no room in the context of 50"),
         (["--prompt", "a", "--temperature", "0.001"], 3, "temperature must be 0, or from"),

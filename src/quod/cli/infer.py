@@ -61,18 +61,20 @@ def inspect(model: Model, plan: PlanFile = None, as_json: AsJson = False) -> Non
         "device_bytes": needs.device,
         "sha256": digest_of(model).hex(),
     }
-    path = plan if plan is not None else _plan_path(model)
+    path, accuracy = plan if plan is not None else _plan_path(model), dict[str, object]()
     if plan is not None or path.exists():
         chosen = read_plan(path)
         chosen.check_model(file, bytes.fromhex(str(description["sha256"])))
         description["plan"] = os.fspath(path)
         description["plan_identity"] = chosen.identity
         description["accuracy"] = None if chosen.report is None else fields_of(chosen.report)
+        accuracy["accuracy"] = "not measured; see `quod infer plan --evaluate`"
+        if chosen.report is not None:
+            accuracy["accuracy"] = _described(chosen.report)
     if as_json:
         show_json(description)
     else:
-        absent = "not measured; see `quod infer plan --evaluate`"
-        show_description({key: absent if v is None else v for key, v in description.items()})
+        show_description(description | accuracy)
 
 
 def plan(
@@ -120,7 +122,7 @@ def plan(
     chosen.write(target, replace=force)
     note(f"{target} has the plan, from {chosen.calibration_tokens} tokens.", quiet=quiet)
     if chosen.report is not None:
-        _show_report(chosen.report)
+        show_description(_described(chosen.report))
 
 
 def run(
@@ -166,7 +168,9 @@ def run(
         raise WrongUsage("--system needs --chat")
     transformer = _opened(model, plan, context, device, quiet=quiet)
     if chat:
-        messages = [] if system is None else [{"role": "system", "content": system}]
+        messages = []
+        if system is not None:
+            messages = [{"role": "system", "content": utf8_text("--system", system)}]
         text = transformer.chat([*messages, {"role": "user", "content": text}])
     prompt_tokens = transformer.tokens_of(text)
     start, first, count = perf_counter(), 0.0, 0
@@ -239,10 +243,19 @@ def score(
 def prompt_text(prompt: str | None, prompt_file: Path | None) -> str:
     """Return the prompt of the options --prompt and --prompt-file, of which one is given."""
     if prompt is not None and prompt_file is None:
-        return prompt
+        return utf8_text("--prompt", prompt)
     if prompt is not None or prompt_file is None:
         raise WrongUsage("give the prompt by --prompt or by --prompt-file")
     return _text(prompt_file)
+
+
+def utf8_text(option: str, text: str) -> str:
+    """Return the text of an option; WrongUsage for bytes that are not UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise WrongUsage(f"{option} is not UTF-8") from None
+    return text
 
 
 def _opened(
@@ -288,16 +301,14 @@ class _Progress:
             self._next = perf_counter() + _SECONDS_BETWEEN_NOTES
 
 
-def _show_report(report: Report) -> None:
-    show_description(
-        {
-            "evaluated tokens": report.tokens,
-            "divergence from float": f"{report.divergence:.2e}",
-            "same likeliest token": f"{100 * report.equal_choices:.2f} %",
-            "perplexity": f"{report.perplexity:.3f} (float: {report.float_perplexity:.3f})",
-            "saturated values": f"{report.saturated:.2f} for a thousand tokens",
-        }
-    )
+def _described(report: Report) -> dict[str, object]:
+    return {
+        "evaluated tokens": report.tokens,
+        "divergence from float": f"{report.divergence:.2e}",
+        "same likeliest token": f"{100 * report.equal_choices:.2f} %",
+        "perplexity": f"{report.perplexity:.3f} (float: {report.float_perplexity:.3f})",
+        "saturated values": f"{report.saturated:.2f} for a thousand tokens",
+    }
 
 
 def _plan_path(model: Path) -> Path:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from quod.cli.display.terminal import show_json, show_part, show_table
-from quod.cli.infer import prompt_text
+from quod.cli.infer import prompt_text, utf8_text
 from quod.cli.parameters import Argument, AsJson, Option, WrongUsage
 from quod.cli.service.jobs import DEFAULT_SERVER, Certificate, Server, TokenFile, connect
 
@@ -50,7 +50,9 @@ def generate(
     with connect(server, token_file, certificate) as client:
         from quod.service.client import GenerationRequest
 
-        messages = [] if system is None else [{"role": "system", "content": system}]
+        messages = []
+        if system is not None:
+            messages = [{"role": "system", "content": utf8_text("--system", system)}]
         messages.append({"role": "user", "content": text})
         request = GenerationRequest(
             model, None if chat else text, messages if chat else None, max_tokens, temperature,
