@@ -16,6 +16,7 @@ _HEAD_LANES = 256
 """All GPUs have workgroups of this size."""
 _NVIDIA_HEAD_LANES = 512
 _CAPACITY_STEP = 1024
+"""Caches grow by this number of positions, or by the multiple of workgroups next below it."""
 _TILE = 4
 """The tokens of a workgroup of products; more do not fit into the vector registers of CPUs."""
 
