@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Prepares what the Makefile needs on a fresh machine: `python run`, `python dev`, `node`, `webgpu`,
 # `postgres` or `arm`; `torch` and `smollm2` are for tests that are skipped without them. Everything
-# lands in .venv, build/node and build/smollm2; the system is only touched where this runs as root on Debian or Ubuntu, to install
-# python3-venv, nodejs and npm, and for the tests of WebGPU Chromium and Mesa's Vulkan driver for
-# processors, Postgres and qemu-user, where they are missing.
+# lands in .venv, build/node and build/smollm2. The system is only touched where this runs as root on
+# Debian or Ubuntu, to install python3-venv, nodejs and npm, and for the tests of WebGPU Chromium and
+# Mesa's Vulkan driver for processors, Postgres and qemu-user, where they are missing.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
