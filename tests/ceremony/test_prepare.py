@@ -191,7 +191,9 @@ def test_memory_shortage_is_reported_before_writing(
     _with_holes(tmp_path / "large.ptau", power, SECTIONS)
     with (
         open_device("cpu", memory_budget=6 << 30) as device,
-        pytest.raises(DeviceError, match=rf"2\*\*{power + 1} points of bn254\.g1 needs {needed}"),
+        pytest.raises(
+            DeviceError, match=rf"2\*\*{power + 1} points of bn254\.g1 would take {needed}"
+        ),
     ):
         prepare(tmp_path / "large.ptau", tmp_path / "out.ptau", device=device)
     assert os.listdir(tmp_path) == ["large.ptau"]

@@ -124,6 +124,10 @@ def test_chat_uses_the_template_of_the_file(transformer: Transformer) -> None:
         ("{{ ''.__class__.__mro__ }}", "fails: access to attribute"),
         ("{{ 1 // 0 }}", "fails: "),
         ("{% macro f() %}{{ f() }}{% endmacro %}{{ f() }}", "fails: it calls itself"),
+        (
+            "{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}",
+            "fails: it calls itself",
+        ),
         ("x" * 70000, "has 70000 characters, more than 65536"),
         (None, "has no chat template"),
     ],

@@ -323,7 +323,7 @@ def test_the_emitted_text_computes_the_same() -> None:
 def test_memory_budget_is_respected() -> None:
     device = EmulatedDevice(memory_budget=1 << 14)
     plan = NttPlan(device, BN254.fr, 9, tuning=SMALL)
-    with pytest.raises(DeviceError, match=r"a transform of 2\^9 elements of bn254.fr needs"):
+    with pytest.raises(DeviceError, match=r"a transform of 2\^9 elements of bn254.fr would take"):
         plan.forward(random_elements(BN254.fr, 1 << 9, seed=1))
 
 

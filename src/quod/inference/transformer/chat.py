@@ -15,6 +15,8 @@ Message = Mapping[str, str]
 
 _KEY = "tokenizer.chat_template"
 _MAX_TEMPLATE = 1 << 16
+_MAX_CALLS = 100
+"""Calls within calls of a template."""
 
 
 def render(file: Gguf, tokenizer: Tokenizer, messages: Sequence[Message], *, answer: bool) -> str:
@@ -37,16 +39,28 @@ def render(file: Gguf, tokenizer: Tokenizer, messages: Sequence[Message], *, ans
             raise InputError("a message has a role and a content, both of text, and nothing else")
     try:
         from jinja2 import TemplateError
-        from jinja2.sandbox import ImmutableSandboxedEnvironment, SandboxedEnvironment
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
     except ImportError:
         raise QuodError(f"chat templates need jinja2: {installation('chat')}") from None
 
     def refuse(message: str) -> NoReturn:
         raise TemplateError(message)
 
-    environment: SandboxedEnvironment = ImmutableSandboxedEnvironment(
-        trim_blocks=True, lstrip_blocks=True
-    )
+    class Sandbox(ImmutableSandboxedEnvironment):
+        """Ends macros that call themselves: Python's limit may be beyond the stack."""
+
+        depth = 0
+
+        def call(self, *args: Any, **kwargs: Any) -> Any:
+            if self.depth == _MAX_CALLS:
+                raise TemplateError("it calls itself without end")
+            self.depth += 1
+            try:
+                return super().call(*args, **kwargs)
+            finally:
+                self.depth -= 1
+
+    environment = Sandbox(trim_blocks=True, lstrip_blocks=True)
     environment.globals["raise_exception"] = refuse
     values: dict[str, Any] = {
         "messages": [dict(message) for message in messages],
