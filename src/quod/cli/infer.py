@@ -20,6 +20,27 @@ if TYPE_CHECKING:
     from quod.inference.transformer.transformer import Transformer
 
 Model = Annotated[Path, Argument("MODEL", "Language model (GGUF).")]
+Prompt = Annotated[str | None, Option(metavar="TEXT", help="The prompt.")]
+PromptFile = Annotated[
+    Path | None, Option(metavar="FILE", help="File with the prompt; - is standard input.")
+]
+Chat = Annotated[
+    bool, Option("--chat", help="The prompt is a message; use the model's chat template.")
+]
+System = Annotated[str | None, Option(metavar="TEXT", help="System message, with --chat.")]
+MaxTokens = Annotated[
+    int, Option("--max-tokens", "-n", metavar="N", least=0, help="Maximum number of tokens.")
+]
+Temperature = Annotated[
+    float, Option(metavar="T", least=0, help="0 takes the likeliest token; else 0.01 to 100.")
+]
+Seed = Annotated[
+    int | None,
+    Option(
+        metavar="N", least=0, most=(1 << 64) - 1,
+        help="Seed for a temperature above 0. Default: from the prompt.",
+    ),
+]  # fmt: skip
 PlanFile = Annotated[
     Path | None,
     Option("--plan", metavar="FILE", help="Plan of the model. Default: MODEL.plan.json."),
@@ -127,31 +148,13 @@ def plan(
 
 def run(
     model: Model,
-    prompt: Annotated[str | None, Option(metavar="TEXT", help="The prompt.")] = None,
-    prompt_file: Annotated[
-        Path | None, Option(metavar="FILE", help="File with the prompt; - is standard input.")
-    ] = None,
-    chat: Annotated[
-        bool, Option("--chat", help="The prompt is a message; use the model's chat template.")
-    ] = False,
-    system: Annotated[
-        str | None, Option(metavar="TEXT", help="System message, with --chat.")
-    ] = None,
-    max_tokens: Annotated[
-        int, Option("--max-tokens", "-n", metavar="N", least=0, help="Maximum number of tokens.")
-    ] = 256,
-    temperature: Annotated[
-        float, Option(metavar="T", least=0, help="0 takes the likeliest token; else 0.01 to 100.")
-    ] = 0.0,
-    seed: Annotated[
-        int | None,
-        Option(
-            metavar="N",
-            least=0,
-            most=(1 << 64) - 1,
-            help="Seed for a temperature above 0. Default: from the prompt.",
-        ),
-    ] = None,
+    prompt: Prompt = None,
+    prompt_file: PromptFile = None,
+    chat: Chat = False,
+    system: System = None,
+    max_tokens: MaxTokens = 256,
+    temperature: Temperature = 0.0,
+    seed: Seed = None,
     tokens: Annotated[bool, Option("--tokens", help="Print token IDs instead of text.")] = False,
     plan: PlanFile = None,
     context: Context = _CONTEXT,
@@ -164,14 +167,10 @@ def run(
     tokens in the prompt, such as <|im_start|>, stand for these tokens.
     """
     text = prompt_text(prompt, prompt_file)
-    if system is not None and not chat:
-        raise WrongUsage("--system needs --chat")
+    messages = chat_messages(text, system, chat=chat)
     transformer = _opened(model, plan, context, device, quiet=quiet)
-    if chat:
-        messages = []
-        if system is not None:
-            messages = [{"role": "system", "content": utf8_text("--system", system)}]
-        text = transformer.chat([*messages, {"role": "user", "content": text}])
+    if messages:
+        text = transformer.chat(messages)
     prompt_tokens = transformer.tokens_of(text)
     start, first, count = perf_counter(), 0.0, 0
     for generated in transformer.generate(
@@ -247,6 +246,18 @@ def prompt_text(prompt: str | None, prompt_file: Path | None) -> str:
     if prompt is not None or prompt_file is None:
         raise WrongUsage("give the prompt by --prompt or by --prompt-file")
     return _text(prompt_file)
+
+
+def chat_messages(text: str, system: str | None, *, chat: bool) -> list[dict[str, str]]:
+    """Return the messages of a prompt and a system message; none without --chat."""
+    if not chat:
+        if system is not None:
+            raise WrongUsage("--system needs --chat")
+        return []
+    messages = [{"role": "user", "content": text}]
+    if system is not None:
+        messages.insert(0, {"role": "system", "content": utf8_text("--system", system)})
+    return messages
 
 
 def utf8_text(option: str, text: str) -> str:

@@ -65,8 +65,8 @@ class DeviceModel:
         sequences: The number of texts that the cache holds.
         chunk: The number of tokens that are evaluated at once; default: as suits the device and its
             memory.
-        `chunk` is this number afterwards. Raises InputError for a cache beyond 2**32 words a layer,
-        and DeviceError, before anything is uploaded, if memory does not suffice.
+        Raises InputError for a cache beyond 2**32 words a layer, and DeviceError, before anything
+        is uploaded, if memory does not suffice.
         """
         self.program = program
         self.device: AnyDevice = resolve_device(device)
@@ -79,7 +79,6 @@ class DeviceModel:
         )  # fmt: skip
         if chunk is None:
             self._sizes = self._fitting(self._sizes)
-        self.chunk = self._sizes.chunk
         if count * shape.kv_width * self._sizes.capacity >= 1 << 32:
             raise InputError(
                 f"a cache of {count} sequences of {self.context} positions is too large; open "
@@ -106,6 +105,11 @@ class DeviceModel:
     def memory_bytes(self) -> int:
         """The bytes that the weights, the cache and the values of a chunk take."""
         return memory_bytes(self.program, self._sizes)
+
+    @property
+    def chunk(self) -> int:
+        """The number of tokens that are evaluated at once."""
+        return self._sizes.chunk
 
     @property
     def sequences(self) -> int:
