@@ -1,0 +1,176 @@
+"""The prover of a language model's answers, on a device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+
+import numpy as np
+
+from quod.device.discovery import DeviceChoice, resolve_device
+from quod.errors import DeviceError, InputError, VerificationError
+from quod.field.array import to_integers
+from quod.frozen import replace
+from quod.inference.transformer.program import Program
+from quod.inference.transformer.proof.context import Sum
+from quod.inference.transformer.proof.key import key_of, weight_integers
+from quod.inference.transformer.proof.layout import LinearClaim
+from quod.inference.transformer.proof.lookups import Columns, Run, counts_of
+from quod.inference.transformer.proof.openings import Committed
+from quod.inference.transformer.proof.protocol import run
+from quod.inference.transformer.proof.soundness import check_soundness
+from quod.inference.transformer.proof.statement import Statement
+from quod.inference.transformer.proof.vectors import (
+    FIELD,
+    Vector,
+    element,
+    elements,
+    from_integers,
+    plain,
+    words,
+)
+from quod.inference.transformer.proof.verifier import LENGTH_BYTES, verify
+from quod.inference.transformer.proof.witness import Witness
+from quod.inference.transformer.rounding import Integers
+from quod.lookup import prover as lookups
+from quod.lookup.statement import Range
+from quod.lookup.verifier import Reduced as LookupReduced
+from quod.security import MIN_BITS
+from quod.sumcheck import prover as sumchecks
+from quod.sumcheck.polynomial import SumOfProducts
+from quod.transcript.labels import Label
+from quod.transcript.messages import ProofWriter
+from quod.transcript.transcript import Transcript
+
+
+class Prover:
+    """A prover that has committed to a model's weights.
+
+    program: the model's integer program, with its weights.
+    model: the SHA-256 of the model's file.
+    """
+
+    def __init__(self, device: DeviceChoice, program: Program, model: bytes) -> None:
+        self.device, self.program = resolve_device(device), program
+        key = key_of(program, model, {})
+        self.committed, roots = {}, {}
+        for name, layout in key.weights.items():
+            blocks = {}
+            for block, array in layout.arrays.items():
+                kind, start = block.split(".")
+                first = int(start)
+                integers = weight_integers(program, kind)
+                blocks[block] = integers[:, first : first + (1 << array.log_width)]
+            self.committed[name] = Committed(self.device, layout, blocks)
+            writer = ProofWriter(Transcript())
+            self.committed[name].commit(writer)
+            roots[name] = writer.getvalue()
+        self.key = replace(key, roots=roots)
+
+    def prove(self, statement: Statement, *, allow_bits: int = MIN_BITS) -> bytes:
+        """Prove a statement; the proof is verified before it is returned.
+
+        InputError for tokens that the model does not choose, and for values that cannot be proved.
+        """
+        statement.check(self.key)
+        check_soundness(self.key, statement, allow_bits)
+        columns = Columns(self.key, statement)
+        witness = Witness(self.key, self.program, statement)
+        writer = _Writer(self, columns, witness, statement.begin(self.key))
+        try:
+            run(writer, self.key, statement, columns)
+            proof = writer.proof()
+            verify(self.key, statement, proof, allow_bits=allow_bits)
+        except VerificationError as error:
+            raise lookups.wrong_proof(self.device, error) from None
+        return proof
+
+
+class _Writer:
+    """The prover's side."""
+
+    def __init__(
+        self, prover: Prover, columns: Columns, witness: Witness, transcript: Transcript
+    ) -> None:
+        self.transcript, self.parts = transcript, list[bytes]()
+        self._prover, self._columns = prover, columns
+        self._device = prover.device
+        self.arrays: dict[str, Integers] = witness.arrays
+        self.derived: dict[str, Integers] = witness.sums
+        self.weights: Callable[[str], Integers] = cache(
+            lambda name: weight_integers(prover.program, name)
+        )
+
+    def proof(self) -> bytes:
+        """Return all parts, each after its length."""
+        return b"".join(len(part).to_bytes(LENGTH_BYTES, "little") + part for part in self.parts)
+
+    def commit(self) -> None:
+        before = {
+            "residual.before": np.concatenate([
+                np.zeros_like(self.arrays["residual"][: self._prover.key.width]),
+                self.arrays["residual"][: -self._prover.key.width],
+            ])
+        }  # fmt: skip
+        self._lookups = {}
+        arrays = {**self.arrays, **before}
+        for name, lookup in self._columns.runs.items():
+            values = [words(from_integers(v)) for v in lookup.values(arrays, self.derived)]
+            table = Range(16) if lookup.table is None else [
+                words(from_integers(part)) for part in lookup.table
+            ]  # fmt: skip
+            column = values[0] if len(values) == 1 else values
+            try:
+                counts = lookups.multiplicities(self._device, FIELD, [column], table)
+            except InputError as error:
+                raise InputError(f"a value cannot be proved: lookup of {name}: {error}") from None
+            self._lookups[name] = column, table, counts
+            array = self._columns.layout.arrays[counts_of(name)]
+            integers = np.array(to_integers(FIELD.modulus, counts), np.int64)
+            self.arrays[array.name] = integers.reshape(array.rows, 1 << array.log_width)
+        self._committed = Committed(self._device, self._columns.layout, self.arrays)
+        writer = ProofWriter(self.transcript)
+        self._committed.commit(writer)
+        self.parts.append(writer.getvalue())
+
+    def lookup(self, run: Run) -> LookupReduced:
+        column, table, counts = self._lookups[run.name]
+        proof = lookups.prove(
+            self._device, FIELD, [column], table, counts, transcript=self.transcript, allow_bits=0
+        )
+        self.parts.append(proof.data)
+        return proof.reduced
+
+    def value(self, compute: Callable[[], Vector]) -> Vector:
+        value = compute()
+        writer = ProofWriter(self.transcript)
+        writer.elements(Label.VALUES, FIELD, [plain(value)])
+        self.parts.append(writer.getvalue())
+        return value
+
+    def sum(
+        self, polynomial: SumOfProducts, variables: int, tables: Callable[[], list[Vector]],
+        claim: Vector | None = None,
+    ) -> Sum:  # fmt: skip
+        proof = sumchecks.prove(
+            self._device, FIELD, polynomial,
+            [words(table) for table in tables()],
+            transcript=self.transcript, allow_bits=0,
+        )  # fmt: skip
+        value = element(proof.statement.claim)
+        if claim is None:
+            self.parts.append(_encoded(value))
+        elif not np.array_equal(claim, value):
+            raise DeviceError(f"{self._device.name} computed another sum than is claimed")
+        self.parts.append(proof.data)
+        return Sum(value, proof.reduced.point, elements(proof.reduced.values))
+
+    def open_columns(self, claims: Sequence[LinearClaim]) -> None:
+        self.parts += self._committed.open(self.transcript, claims)
+
+    def open_weights(self, name: str, claims: Sequence[LinearClaim]) -> None:
+        self.parts += self._prover.committed[name].open(self.transcript, claims)
+
+
+def _encoded(value: Vector) -> bytes:
+    return np.ascontiguousarray(value, "<u8").tobytes()
