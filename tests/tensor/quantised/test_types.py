@@ -46,7 +46,7 @@ def test_a_new_type_has_values_and_products(device: AnyDevice, new_type: str) ->
 def test_a_new_type_without_figures_or_an_encoder(new_type: str) -> None:
     few = [max_vectors(new_type, element, on_cores=False) for element in (f32, f16, bf16)]
     assert few == [10, 5, 5]
-    with pytest.raises(InputError, match="the type must be Q4_0, Q8_0 or NF4"):
+    with pytest.raises(InputError, match="the type must be Q4_0, Q8_0, Q4_K, Q5_K, Q6_K or NF4"):
         quantise(new_type, np.zeros(32, np.float32))
 
 

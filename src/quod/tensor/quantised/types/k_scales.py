@@ -29,6 +29,14 @@ def six_bit_scales(blocks: Bytes) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]
     return scales, minima
 
 
+def packed_scales(scales: NDArray[np.uint8], minima: NDArray[np.uint8]) -> Bytes:
+    """Return the 12 bytes of 6-bit scales and minima of shape (n, 8), as `six_bit_scales` reads."""
+    first = scales[:, :4] | scales[:, 4:] >> 4 << 6
+    second = minima[:, :4] | minima[:, 4:] >> 4 << 6
+    third = scales[:, 4:] & 15 | minima[:, 4:] << 4
+    return np.concatenate([first, second, third], axis=1)
+
+
 def scaled(blocks: Bytes, quants: NDArray[np.integer[Any]]) -> Floats:
     """Return the values of blocks whose integers are `quants`, of shape (n, 256)."""
     scales, minima = six_bit_scales(blocks)

@@ -28,6 +28,16 @@ def nibbles(packed: Bytes, run: int) -> NDArray[np.uint8]:
     return (shifted & 15).astype(np.uint8).reshape(len(packed), -1)
 
 
+def packed_nibbles(integers: NDArray[np.uint8], run: int) -> Bytes:
+    """Return the bytes whose `nibbles` are the lower four bits of integers."""
+    count, length = integers.shape
+    halves_of_bytes = integers.reshape(count, length // (2 * run), 2, run)
+    packed: Bytes = halves_of_bytes[:, :, 0] & np.uint8(15) | halves_of_bytes[:, :, 1] << np.uint8(
+        4
+    )
+    return packed.reshape(count, length // 2)
+
+
 def scaled_by_f16(name: str, encode: Callable[[Floats], tuple[Floats, Bytes]]) -> Encoder:
     """Return an encoder that stores the f16 scale before the integers of each block.
 

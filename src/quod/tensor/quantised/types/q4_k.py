@@ -11,8 +11,9 @@ from quod.tensor.quantised.decoders import BlockDecoder, DecodePosition, Packed,
 from quod.tensor.quantised.kinds import gguf_kind
 from quod.tensor.quantised.packed import PackedDecoder, PackedRun, words_of
 from quod.tensor.quantised.types.block_type import BlockScales, BlockType, VectorTimes
+from quod.tensor.quantised.types.k_quantising import RunSearch, minimum_encoder
 from quod.tensor.quantised.types.k_scales import group_scales, packed_runs, scaled
-from quod.tensor.quantised.types.numpy_blocks import Bytes, Floats, nibbles
+from quod.tensor.quantised.types.numpy_blocks import Bytes, Floats, nibbles, packed_nibbles
 
 KIND = gguf_kind("Q4_K")
 
@@ -49,6 +50,9 @@ Q4_K = BlockType(
     BlockDecoder(KIND, 4, 32, 32, _decode),
     _values,
     BlockScales(centre=7.5),
+    quantise=minimum_encoder(
+        KIND.name, RunSearch(15, -1.0, 20), lambda integers: packed_nibbles(integers, 32)
+    ),
     packed=PackedDecoder(4, 2, _decode_packed),
     core_vector_times=VectorTimes(4.9, 1.9, 2.2),
 )

@@ -22,8 +22,9 @@ from quod.tensor.quantised.decoders import (
 from quod.tensor.quantised.kinds import gguf_kind
 from quod.tensor.quantised.packed import PackedDecoder, PackedRun, words_of
 from quod.tensor.quantised.types.block_type import BlockScales, BlockType
+from quod.tensor.quantised.types.k_quantising import RunSearch, minimum_encoder
 from quod.tensor.quantised.types.k_scales import group_scales, packed_runs, scaled
-from quod.tensor.quantised.types.numpy_blocks import Bytes, Floats, nibbles
+from quod.tensor.quantised.types.numpy_blocks import Bytes, Floats, nibbles, packed_nibbles
 
 KIND = gguf_kind("Q5_K")
 
@@ -32,6 +33,13 @@ def _dequantise(blocks: Bytes) -> Floats:
     """Return the values of blocks of shape (n, 176), as f32 of shape (n, 256)."""
     upper_bits = blocks[:, None, 16:48] >> np.arange(8, dtype=np.uint8)[:, None] & 1
     return scaled(blocks, nibbles(blocks[:, 48:], 32) | upper_bits.reshape(-1, 256) << 4)
+
+
+def _packed(integers: Bytes) -> Bytes:
+    """Return the upper and lower bits of integers of shape (n, 256)."""
+    upper_bits = integers.reshape(-1, 8, 32) >> 4 << np.arange(8, dtype=np.uint8)[:, None]
+    upper = np.bitwise_or.reduce(upper_bits, axis=1)
+    return np.concatenate([upper, packed_nibbles(integers, 32)], axis=1)
 
 
 def _decode(k: Builder, data: Value, where: DecodePosition) -> list[Run]:
@@ -71,5 +79,6 @@ Q5_K = BlockType(
     _dequantise,
     # The mean of the integers 0 to 31.
     BlockScales(centre=15.5),
+    quantise=minimum_encoder(KIND.name, RunSearch(31, -0.5, 15), _packed),
     packed=PackedDecoder(4, 2, _decode_packed),
 )

@@ -22,7 +22,8 @@ from quod.tensor.quantised.decoders import (
 from quod.tensor.quantised.kinds import gguf_kind
 from quod.tensor.quantised.packed import PackedDecoder, PackedRun, centred, f16_at, words_of
 from quod.tensor.quantised.types.block_type import BlockScales, BlockType, VectorTimes
-from quod.tensor.quantised.types.numpy_blocks import Bytes, Floats, halves
+from quod.tensor.quantised.types.k_quantising import signed_encoder
+from quod.tensor.quantised.types.numpy_blocks import Bytes, Floats, halves, packed_nibbles
 
 KIND = gguf_kind("Q6_K")
 _SCALE = 208
@@ -41,6 +42,14 @@ def _values(blocks: Bytes) -> Floats:
     scales = halves(blocks, _SCALE) * blocks[:, 192:_SCALE].view(np.int8).astype(np.float32)
     integers = quants_of(blocks).reshape(-1, 16, 16).astype(np.float32) - 32
     return (scales[..., None] * integers).reshape(len(blocks), 256)
+
+
+def _packed(integers: Bytes) -> Bytes:
+    """Return the lower and upper bits of integers of shape (n, 256): the inverse of `quants_of`."""
+    shifts = np.arange(0, 8, 2, dtype=np.uint8)[:, None]
+    upper_bits = integers.reshape(-1, 2, 4, 32) >> 4 << shifts
+    upper = np.bitwise_or.reduce(upper_bits, axis=2).reshape(-1, 64)
+    return np.concatenate([packed_nibbles(integers, 64), upper], axis=1)
 
 
 def _decode(k: Builder, data: Value, block_position: DecodePosition) -> list[Run]:
@@ -98,6 +107,7 @@ Q6_K = BlockType(
     BlockDecoder(KIND, 2, 32, 8, _decode),
     _values,
     BlockScales(_SCALE),
+    quantise=signed_encoder(KIND.name, _packed),
     packed=PackedDecoder(2, 4, _decode_packed),
     vector_times=VectorTimes(9.3, 3.4, 5.2),
 )
