@@ -28,7 +28,7 @@ _FARTHEST = 200.0
 
 def _sigmoids(k: Builder, x: Value) -> tuple[Value, Value]:
     """Return sigmoid(x) and sigmoid(-x), both accurate in the tail: only exp(-|x|) is computed."""
-    power = k.exp2(k.minimum(abs(x), _FARTHEST) * -LOG2_E)
+    power = k.exp2(k.minimum(abs(x), _FARTHEST) * -LOG2_E, flush_subnormals=True)
     exponential = k.rcp(power + 1.0)
     small = power * exponential
     positive = x >= 0.0
@@ -68,14 +68,15 @@ def _clamped(k: Builder, x: Value) -> Value:
 
 def _normal(k: Builder, x: Value) -> tuple[Value, Value]:
     """Return Phi(x), the normal distribution function, and exp(-x**2 / 2)."""
-    magnitude = abs(_clamped(k, x))
+    magnitude = k.minimum(abs(x), _FAR)
     t = k.rcp(magnitude * _BEND + 1.0)
-    exponent = k.constant(_TAIL[0], f32)
-    for coefficient in _TAIL[1:]:
-        exponent = exponent * t + coefficient
-    bell_exponent = magnitude * magnitude * (-0.5 * LOG2_E)
-    tail = t * k.exp2(exponent + bell_exponent)
-    return k.select(x < 0.0, tail, 1.0 - tail), k.exp2(bell_exponent)
+    exponent, *coefficients = (k.constant(coefficient, f32) for coefficient in _TAIL)
+    for coefficient in coefficients:
+        exponent = k.fma(exponent, t, coefficient)
+    scaled = magnitude * (-0.5 * LOG2_E)
+    tail = t * k.exp2(k.fma(magnitude, scaled, exponent), flush_subnormals=True)
+    bell = k.exp2(magnitude * scaled, flush_subnormals=True)
+    return k.select(x < 0.0, tail, 1.0 - tail), bell
 
 
 def gelu(k: Builder, x: Value) -> list[Value]:
