@@ -30,8 +30,15 @@ from quod.kernel.ir.types import Type
 from quod.tensor.matmul.call import tensor_maps
 from quod.tensor.matmul.form import GemmForm
 from quod.tensor.matmul.kernel import GEMM
-from quod.tensor.matmul.plan import AnyGemmPlan, CorePlan, TilePlan, plan_gemm
-from quod.tensor.matmul.warpgroups import GEMM_TILES
+from quod.tensor.matmul.plan import (
+    AnyGemmPlan,
+    CorePlan,
+    TilePlan,
+    WarpSpecialisedTilePlan,
+    plan_gemm,
+    workgroups,
+)
+from quod.tensor.matmul.warpgroups.kernel import GEMM_TILES
 
 _REPEATS = 7
 _SECONDS = 0.02
@@ -48,6 +55,7 @@ def tile_variants() -> list[TilePlan]:
         *(TilePlan((64, 256), 4, cluster) for cluster in (1, 2)),
         *(TilePlan((64, 128), 8, cluster) for cluster in (1, 2, 4)),
         *(TilePlan((64, 64), stages, cluster) for stages in (4, 8) for cluster in (1, 2, 4)),
+        WarpSpecialisedTilePlan((128, 256), 4),
     ]
 
 
@@ -104,7 +112,9 @@ def graph(
         numbers = [size, size, size, 1, 0, 1.0, maps]
 
     def launch(recording: Any) -> None:
-        recording.launch(compiled, plan.groups(size, size), *numbers, a, b, a, a, c, label="gemm")
+        recording.launch(
+            compiled, workgroups(device, plan, size, size), *numbers, a, b, a, a, c, label="gemm"
+        )
 
     return replayed(device, launch, repeats(size))
 

@@ -21,7 +21,7 @@ from tests.support.remembered import result_of
 
 __all__ = [
     "ARCHITECTURES", "AssemblyError", "Usage", "assemble", "disassembler", "opcodes", "sass",
-    "usage",
+    "usage", "with_multiplying_registers",
 ]  # fmt: skip
 
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_100a", "sm_120")
@@ -55,6 +55,22 @@ def assemble(ptx: str, arch: str) -> tuple[bytes, str]:
     text = result_of("assembled", *_versions(), arch, ptx, compute=compute)
     cubin, _, log = text.partition("\n")
     return bytes.fromhex(cubin), log
+
+
+def with_multiplying_registers(ptx: str) -> str:
+    """Give all threads of a warp-specialised kernel the registers of those that multiply.
+
+    The linker drops setmaxnreg, so that it would assemble for the registers at the start. Other
+    kernels stay as they are.
+    """
+    counts = re.findall(r"setmaxnreg\.inc\S* (\d+)", ptx)
+    if not counts:
+        return ptx
+    text = re.sub(r"\n  setmaxnreg.*", "", ptx)
+    threads = re.search(r"\.maxntid (\d+)\n\.minnctapersm 1", text)
+    assert threads is not None
+    multiplying = int(threads[1]) - 128
+    return text.replace(threads[0], f".maxntid {multiplying}\n.maxnreg {counts[0]}")
 
 
 def sass(cubin: bytes) -> list[str]:

@@ -30,12 +30,20 @@ from quod.tensor.matmul.plan import (
     CorePlan,
     GemmPlan,
     TilePlan,
+    WarpSpecialisedTilePlan,
     plan_gemm,
+    workgroups,
 )
-from quod.tensor.matmul.warpgroups import GEMM_TILES
+from quod.tensor.matmul.warpgroups.kernel import GEMM_TILES
 from tests.conftest import open_for_test
 from tests.support.devices import present
-from tests.support.ptx_assembler import assemble, opcodes, sass, usage
+from tests.support.ptx_assembler import (
+    assemble,
+    opcodes,
+    sass,
+    usage,
+    with_multiplying_registers,
+)
 from tests.support.thorough import one_and_others
 from tests.tensor.numbers import UNIT, Guarded, amid_poison, numbers, stored
 from tests.tensor.test_activations import FORWARD, is_near
@@ -89,7 +97,7 @@ def check(
             plan,
         )  # fmt: skip
         given_sizes = [m, n, depth, batch, 1, 0.5, maps]
-    groups = plan.groups(m, n) * batch
+    groups = workgroups(device, plan, m, n, batch)
     device.launch(compiled, groups, *given_sizes, *memory, out.memory)
     exact = 0.5 * (a @ b)
     exact += bias if form.bias else 0
@@ -151,7 +159,12 @@ def test_activations(cores: AnyDevice, activation: str) -> None:
 
 # --- warpgroups
 
-TILES = [*TILE_PLANS, TilePlan((64, 128), 2, 4), TilePlan((128, 64), 8, 2)]
+TILES = [
+    *TILE_PLANS,
+    TilePlan((64, 128), 2, 4),
+    TilePlan((128, 64), 8, 2),
+    WarpSpecialisedTilePlan((128, 64), 4),
+]
 
 
 @pytest.mark.crossed("tiling", "ways", "plan")
@@ -239,7 +252,7 @@ def test_plan_selection_for_tensor_cores() -> None:
         assert plan_gemm(device, f16, (8, 8, 8), (8, 8, 4)) == replace(TILE_PLANS[-1], c_vector=4)
         # One of two multiprocessors is left without a tile, not without two.
         gemm_plan = plan_gemm(device, f16, (128, 64, 64), (64, 64, 64))
-        assert gemm_plan == TilePlan((128, 64), 8, c_vector=8)
+        assert gemm_plan == replace(TILE_PLANS[3], c_vector=8)
     with EmulatedDevice(shared_bytes_limit=48 * 1024) as device:
         gemm_plan = plan_gemm(device, bf16, size, pitches)
         assert isinstance(gemm_plan, CorePlan)
@@ -271,7 +284,7 @@ def test_no_registers_are_spilled(plan: CorePlan, arch: str) -> None:
     for ways in ((False, False), (True, True)):
         form = GemmForm(*ways, bias=True)
         traced = GEMM[bf16].trace(machine, element=bf16, plan=plan, form=form)
-        cubin, log = assemble(ptx.emit(traced, machine), arch)
+        cubin, log = assemble(with_multiplying_registers(ptx.emit(traced, machine)), arch)
         assert not usage(log).spill_store_bytes
         instructions = opcodes(sass(cubin))
         rows, columns = plan.part
@@ -289,7 +302,7 @@ def test_assembler_does_not_serialise_warpgroup_products(plan: TilePlan) -> None
         form = GemmForm(*ways, bias=True)
         vector_plan = replace(plan, c_vector=8)
         traced = GEMM_TILES[bf16].trace(machine, element=bf16, plan=vector_plan, form=form)
-        cubin, log = assemble(ptx.emit(traced, machine), "sm_90a")
+        cubin, log = assemble(with_multiplying_registers(ptx.emit(traced, machine)), "sm_90a")
         assert "C75" not in log
         assert not usage(log).spill_store_bytes
         assert opcodes(sass(cubin))["HGMMA"] == 4
@@ -305,5 +318,7 @@ def test_activations_add_no_spills(plan: CorePlan | TilePlan) -> None:
         form = GemmForm(bias=True, residual=True, activation=activation)
         kernel = (GEMM_TILES if tiled else GEMM)[bf16]
         text = ptx.emit(kernel.trace(machine, element=bf16, plan=used, form=form), machine)
-        spilled.append(usage(assemble(text, "sm_90a")[1]).spill_store_bytes)
+        spilled.append(
+            usage(assemble(with_multiplying_registers(text), "sm_90a")[1]).spill_store_bytes
+        )
     assert spilled[1] <= spilled[0]

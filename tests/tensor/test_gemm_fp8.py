@@ -33,7 +33,13 @@ from quod.tensor.matmul.plan import (
 from quod.tensor.matmul.scaled import ScaledForm
 from tests.conftest import open_for_test
 from tests.support.devices import present
-from tests.support.ptx_assembler import assemble, opcodes, sass, usage
+from tests.support.ptx_assembler import (
+    assemble,
+    opcodes,
+    sass,
+    usage,
+    with_multiplying_registers,
+)
 from tests.support.thorough import one_and_others
 from tests.tensor.numbers import Array, Guarded, amid_poison, same_bits, stored
 
@@ -284,8 +290,8 @@ def test_plan_selection_for_tensor_cores() -> None:
         return plan_gemm_float8(device, f16, (*sizes[:2], depth), pitches, **how)
 
     with EmulatedDevice() as device:
-        assert plan(device) == replace(PROMOTED_TILE_PLANS[0], c_vector=2)
-        assert plan(device, promoted=False) == replace(TILE_PLANS[0], c_vector=2)
+        assert plan(device) == replace(PROMOTED_TILE_PLANS[0], c_vector=8)
+        assert plan(device, promoted=False) == replace(TILE_PLANS[0], c_vector=8)
         assert isinstance(plan(device, 4104), GemmPlan)
         assert isinstance(plan(device, along_k=False), GemmPlan)
     with EmulatedDevice(executor="ptx") as device:
@@ -331,7 +337,7 @@ def test_no_registers_are_spilled(plan: CorePlan | TilePlan, arch: str) -> None:
     traced = kernels[f16].trace(
         machine, element=f16, operands=pair, plan=replace(plan, c_vector=2), form=form
     )
-    cubin, log = assemble(ptx.emit(traced, machine), arch)
+    cubin, log = assemble(with_multiplying_registers(ptx.emit(traced, machine)), arch)
     assert "C75" not in log
     assert not usage(log).spill_store_bytes
     assert opcodes(sass(cubin))["QGMMA" if tiles else "QMMA"]

@@ -31,7 +31,13 @@ from quod.tensor.matmul.plan import (
 from quod.tensor.matmul.scaled import ScaledForm
 from tests.conftest import open_for_test
 from tests.support.devices import present
-from tests.support.ptx_assembler import assemble, opcodes, sass, usage
+from tests.support.ptx_assembler import (
+    assemble,
+    opcodes,
+    sass,
+    usage,
+    with_multiplying_registers,
+)
 from tests.support.thorough import one_and_others
 from tests.tensor.numbers import Array, Guarded, amid_poison, numbers, same_bits, stored
 
@@ -181,7 +187,7 @@ def test_plan_selection_for_tensor_cores() -> None:
         return plan_gemm_int8(device, i32, (*sizes[:2], depth), pitches, along_k=along_k)
 
     with EmulatedDevice() as device:
-        assert plan(device) == replace(TILE_PLANS[0], c_vector=2)
+        assert plan(device) == replace(TILE_PLANS[0], c_vector=4)
         assert isinstance(plan(device, 4104), GemmPlan)
         assert isinstance(plan(device, along_k=False), GemmPlan)
     with EmulatedDevice(executor="ptx") as device:
@@ -218,7 +224,7 @@ def test_no_registers_are_spilled(plan: CorePlan | TilePlan) -> None:
     arch, kernels = ("sm_90a", GEMM_INT8_TILES) if tiles else ("sm_80", GEMM_INT8)
     machine, form = ptx_machine(plan.lanes, arch), ScaledForm(False, True, True, True, True)
     traced = kernels[f16].trace(machine, element=f16, plan=replace(plan, c_vector=2), form=form)
-    cubin, log = assemble(ptx.emit(traced, machine), arch)
+    cubin, log = assemble(with_multiplying_registers(ptx.emit(traced, machine)), arch)
     assert "C75" not in log
     assert not usage(log).spill_store_bytes
     assert opcodes(sass(cubin))["IGMMA" if tiles else "IMMA"]

@@ -17,11 +17,17 @@ from quod.kernel import f32
 from quod.tensor.matmul.form import GemmForm
 from quod.tensor.matmul.kernel import GEMM
 from quod.tensor.matmul.plan import CORE_PLANS, TILE_PLANS, CorePlan, FmaPlan, TilePlan, plan_gemm
-from quod.tensor.matmul.warpgroups import GEMM_TILES
+from quod.tensor.matmul.warpgroups.kernel import GEMM_TILES
 from quod.tensor.rows.plan import widest
 from tests.conftest import open_for_test
 from tests.support.devices import present
-from tests.support.ptx_assembler import assemble, opcodes, sass, usage
+from tests.support.ptx_assembler import (
+    assemble,
+    opcodes,
+    sass,
+    usage,
+    with_multiplying_registers,
+)
 from tests.support.thorough import one_and_others
 from tests.tensor.numbers import Array
 from tests.tensor.test_gemm import multiply, turned
@@ -137,7 +143,7 @@ def test_no_registers_are_spilled(plan: CorePlan | TilePlan) -> None:
     machine, form = ptx_machine(plan.lanes, arch), GemmForm(False, True)
     vector_plan = replace(plan, c_vector=2)
     traced = kernels[f32].trace(machine, element=f32, plan=vector_plan, form=form)
-    cubin, log = assemble(ptx.emit(traced, machine), arch)
+    cubin, log = assemble(with_multiplying_registers(ptx.emit(traced, machine)), arch)
     assert "C75" not in log
     assert not usage(log).spill_store_bytes
     assert opcodes(sass(cubin))["HGMMA" if tiles else "HMMA"]

@@ -28,9 +28,9 @@ from quod.tensor.matmul.epilogue import FUNCTIONS
 from quod.tensor.matmul.form import GemmForm, TransposeFlags
 from quod.tensor.matmul.k_major import along_k, is_along_k
 from quod.tensor.matmul.kernel import GEMM
-from quod.tensor.matmul.plan import TILE_DEPTH, TilePlan, plan_gemm
+from quod.tensor.matmul.plan import TILE_DEPTH, TilePlan, plan_gemm, workgroups
 from quod.tensor.matmul.tiles import in_halves
-from quod.tensor.matmul.warpgroups import GEMM_TILES
+from quod.tensor.matmul.warpgroups.kernel import GEMM_TILES
 from quod.tensor.scalars import real
 from quod.validation import choice
 
@@ -139,7 +139,7 @@ def product_launch(
         *[operands[0] if operand is None else operand for operand in epilogue_operands],
         out,
     ]
-    return compiled, plan.groups(m, n) * batch, *scalars, *memory
+    return compiled, workgroups(device, plan, m, n, batch), *scalars, *memory
 
 
 def tensor_maps(

@@ -12,6 +12,7 @@ from quod.device.protocol import AnyDevice
 from quod.frozen import frozen, replace
 from quod.kernel.ir.types import HALVES, Type, f32, i8
 from quod.kernel.machine import Capability
+from quod.kernel.ops.tile import WARPGROUP
 from quod.tensor.matmul.tiles import in_halves
 from quod.tensor.rows.plan import WIDEST, widest
 
@@ -119,6 +120,7 @@ class TilePlan:
     cluster: Workgroups of a cluster; their tiles are below each other and share columns of B.
     c_vector: Elements of a store to C.
     promoted: Sums of each step of K are added in f32 registers; see `CorePlan`.
+    least: The minimum number of tiles of a product, as a fraction of the multiprocessors.
     """
 
     tile: tuple[int, int]
@@ -126,6 +128,7 @@ class TilePlan:
     cluster: int = 1
     c_vector: int = 1
     promoted: bool = False
+    least: float = 0.75
 
     def __post_init__(self) -> None:
         rows, columns = self.tile
@@ -144,35 +147,62 @@ class TilePlan:
         """Bytes of shared memory for tiles of 16-bit elements."""
         return 2 * self.stages * TILE_DEPTH * sum(self.tile)
 
-    @property
-    def least(self) -> float:
-        """The minimum number of tiles of a product, as a fraction of the multiprocessors.
-
-        It is lower for a plan whose next smaller tiles would need a second wave, and so be no
-        faster.
-        """
-        return 0.5 if self.tile == (128, 64) else 0.75
-
     def groups(self, m: int, n: int) -> int:
         """Return the workgroups of a product: whole clusters."""
         clusters = -(-m // (self.tile[0] * self.cluster)) * -(-n // self.tile[1])
         return clusters * self.cluster
 
 
+@frozen
+class WarpSpecialisedTilePlan(TilePlan):
+    """A tile with one more warpgroup, which only copies; workgroups process several tiles.
+
+    registers: Registers of a copying instance, and of a multiplying instance.
+    """
+
+    registers: tuple[int, int] = (40, 232)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.cluster != 1:
+            raise ValueError("warp-specialised workgroups have no clusters")
+
+    @property
+    def lanes(self) -> int:
+        """Instances of a workgroup."""
+        return WARPGROUP + 2 * self.tile[0]
+
+
+def workgroups(device: AnyDevice, plan: AnyGemmPlan, m: int, n: int, batch: int = 1) -> int:
+    """Return the workgroups of a launch: one per tile, or at most one per multiprocessor."""
+    tiles = plan.groups(m, n) * batch
+    if isinstance(plan, WarpSpecialisedTilePlan):
+        return min(tiles, device.multiprocessors)
+    return tiles
+
+
 TILE_DEPTH = 64
 """The length of K in a step: a line of 128 bytes."""
 
 TILE_PLANS = (
-    TilePlan((128, 256), 4, 2),
+    WarpSpecialisedTilePlan((128, 256), 4, least=1.0),
+    TilePlan((128, 256), 4),
     TilePlan((128, 128), 4, 2),
-    TilePlan((128, 64), 8),
+    # The next smaller tiles would need a second wave, and so be no faster.
+    TilePlan((128, 64), 8, least=0.5),
     TilePlan((64, 64), 8),
 )
-"""Plans of warpgroups, the largest first."""
+"""Plans of warpgroups, the largest first.
+
+With at most one tile per multiprocessor no next tile's copies overlap with stores, so the first
+plan does not pay.
+"""
 
 PROMOTED_TILE_PLANS = (
-    replace(TILE_PLANS[1], promoted=True),
-    replace(TILE_PLANS[-1], promoted=True),
+    # With fewer tiles, the last wave is a larger part of the time than the copies saved.
+    WarpSpecialisedTilePlan((128, 192), 4, promoted=True, least=4.0),
+    WarpSpecialisedTilePlan((128, 128), 4, promoted=True),
+    TilePlan((64, 64), 8, promoted=True),
 )
 """Plans of warpgroups with promoted sums, which take twice the registers."""
 
@@ -349,7 +379,7 @@ def _plan_8_bits(
     m, n, depth = sizes
     if uses_cores and depth % WIDEST == 0:
         halves = m, n, in_halves(i8, depth)
-        core_plan = _plan_cores(device, halves, (result, pitches[2]), batch, 2, plans)
+        core_plan = _plan_cores(device, halves, (result, pitches[2]), batch, plans)
         if core_plan is not None:
             return core_plan
     if machine.has(Capability.VECTOR_LANES):
@@ -361,12 +391,11 @@ def _plan_8_bits(
 
 def _plan_cores(
     device: AnyDevice, sizes: tuple[int, int, int], result_rows: tuple[Type, int], batch: int,
-    max_vector: int = 8, plans: _CorePlans = (TILE_PLANS, CORE_PLANS),
+    plans: _CorePlans = (TILE_PLANS, CORE_PLANS),
 ) -> CorePlan | TilePlan | None:  # fmt: skip
     """Return the plan of tensor cores for 16-bit elements, or None if the device has none.
 
     result_rows: The type of the result, and the elements of one of its rows in memory.
-    max_vector: The maximum number of elements of a store.
     """
     machine = device.machine(device.lanes)
     if not machine.has(Capability.TENSOR_CORES):
@@ -374,7 +403,7 @@ def _plan_cores(
     if machine.has(Capability.WARPGROUPS) and max(sizes) <= _MAX_SIZE:
         tile_plan = largest(device, plans[0], sizes, batch)
         if tile_plan.shared_bytes < machine.shared_bytes_limit:
-            return replace(tile_plan, c_vector=widest(*result_rows, max_vector))
+            return replace(tile_plan, c_vector=widest(*result_rows))
     return replace(largest(device, plans[1], sizes, batch), c_vector=widest(*result_rows, 2))
 
 

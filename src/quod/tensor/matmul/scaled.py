@@ -12,7 +12,8 @@ from quod.kernel.machine import Capability
 from quod.tensor.accesses import Accesses
 from quod.tensor.matmul.kernel import edges_of, matrix_of, multiply_tile, tile_of
 from quod.tensor.matmul.plan import CorePlan, GemmPlan, TilePlan
-from quod.tensor.matmul.warpgroups import Arrays, first_column, multiply_tiles
+from quod.tensor.matmul.warpgroups.kernel import WIDEST_STORE, first_column, store_wide
+from quod.tensor.matmul.warpgroups.main_loop import Arrays, MultipliedTile, multiply_tiles
 
 
 @frozen
@@ -67,17 +68,26 @@ def _gemm_tiles(
 ) -> None:  # fmt: skip
     """C = A B, with the epilogue of `ScaledResult`, by warpgroups; lines are along K."""
     arrays = Arrays(maps, (a, b), batches, batches_of_b)
-    tile = multiply_tiles(
-        k, operands[0], plan, (m, n, depth), arrays, (False, False), other=operands[1]
+    # An instance has pairs of sums; with wide stores, instances exchange pairs.
+    vector = plan.c_vector if plan.c_vector == WIDEST_STORE else min(2, plan.c_vector)
+
+    def store(tile: MultipliedTile) -> None:
+        result = ScaledResult(
+            k, element, vector, form, (m, n), (tile.batch, tile.batch * batches_of_b),
+            (row_scales, column_scales, bias, c),
+        )  # fmt: skip
+        column = tile.column + first_column(k)
+        for row, pairs in tile.pairs():
+            columns = [column + 8 * block for block in range(len(pairs))]
+            if vector == WIDEST_STORE:
+                result.store_wide(row, tile.column, columns, pairs)
+            else:
+                for first, sums in zip(columns, pairs, strict=True):
+                    result.store(row, first, sums)
+
+    multiply_tiles(
+        k, operands[0], plan, (m, n, depth), arrays, (False, False), store, other=operands[1]
     )
-    result = ScaledResult(
-        k, element, plan.c_vector, form, (m, n), (tile.batch, tile.batch * batches_of_b),
-        (row_scales, column_scales, bias, c),
-    )  # fmt: skip
-    column = tile.column + first_column(k)
-    for row, pairs in tile.pairs():
-        for block, sums in enumerate(pairs):
-            result.store(row, column + 8 * block, sums)
 
 
 class ScaledResult:
@@ -97,14 +107,16 @@ class ScaledResult:
         self._rows, self._columns = extents
         row_scales, column_scales, bias, c = memory
         batch, b_index = batch_indices
-        self._accesses, self._numbers = Accesses(k, element, vector), Accesses(k, f32, vector)
+        self._accesses = Accesses(k, element, vector)
+        pair_vector = 2 if vector == WIDEST_STORE else vector
+        self._numbers = Accesses(k, f32, pair_vector)
         unit_extent = k.constant(1, u32)
         self._row_scales, self._column_scales = row_scales, column_scales
         if not form.one_row_scale:
             self._row_scales = matrix_of(k, row_scales, batch, (self._rows, unit_extent), 1)
         if not form.one_column_scale:
             self._column_scales = matrix_of(
-                k, column_scales, b_index, (unit_extent, self._columns), vector
+                k, column_scales, b_index, (unit_extent, self._columns), pair_vector
             )
         self._bias = bias
         self._c = self._accesses.of(matrix_of(k, c, batch, extents, vector))
@@ -123,6 +135,21 @@ class ScaledResult:
                 target = k.pointer_add(self._c, row_access * self._accesses.words)
                 values = self._complete(row, access, sums[start : start + vector])
                 self._accesses.store(target, access, values)
+
+    def store_wide(
+        self, row: Value, tile_column: Value, columns: Sequence[Value],
+        pairs: Sequence[Sequence[Value]],
+    ) -> None:  # fmt: skip
+        """Apply the epilogue to pairs of sums, and store them in accesses of 16 bytes."""
+        k = self._k
+        clamped_row = k.minimum(row, self._rows - 1)
+        completed = [
+            self._complete(clamped_row, k.minimum(column, self._columns - 2) // 2, sums)
+            for column, sums in zip(columns, pairs, strict=True)
+        ]
+        bounds = row < self._rows, tile_column, self._columns
+        first_access = row.cast(u64) * (self._columns // WIDEST_STORE).cast(u64)
+        store_wide(k, self._accesses.element, (self._c, first_access), bounds, completed)
 
     def _complete(self, row: Value, access: Value, sums: Sequence[Value]) -> list[Value]:
         """Apply scales and bias to adjacent sums; sums stored as i32 stay as they are."""

@@ -15,7 +15,7 @@ from quod.kernel.ir.types import Type
 from quod.tensor.arrays import AnyArray, Tensor, float32_tensor, on_device
 from quod.tensor.matmul.call import tensor_maps
 from quod.tensor.matmul.k_major import along_k, is_along_k
-from quod.tensor.matmul.plan import CorePlan, GemmPlan, TilePlan
+from quod.tensor.matmul.plan import CorePlan, GemmPlan, TilePlan, workgroups
 from quod.tensor.matmul.scaled import ScaledForm
 from quod.tensor.matmul.tiles import in_halves
 
@@ -71,7 +71,12 @@ def launch_scaled(
     placeholder = present_memory[0] if present_memory else device.allocate(16, zero=False)
     term_memory = [placeholder if term is None else term.memory for term in epilogue_operands]
     device.launch(
-        compiled, plan.groups(m, n) * batch, *scalars, *memory, *term_memory, target.memory
+        compiled,
+        workgroups(device, plan, m, n, batch),
+        *scalars,
+        *memory,
+        *term_memory,
+        target.memory,
     )
 
 

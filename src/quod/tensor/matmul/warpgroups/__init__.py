@@ -1,0 +1,1 @@
+"""Matrix products by warpgroups (wgmma), with tiles copied by the TMA unit."""
