@@ -24,12 +24,7 @@ from quod.device.discovery import open_device
 from quod.device.memory.tensor_map import TiledMemory
 from quod.kernel import f16
 from quod.tensor.flash_attention.kernel import AttentionForm
-from quod.tensor.flash_attention.plan import (
-    WARPGROUP_PLANS,
-    WarpgroupPlan,
-    WarpSpecialisedPlan,
-    heads_together,
-)
+from quod.tensor.flash_attention.plan import WARPGROUP_PLANS, WarpgroupPlan, heads_together
 from quod.tensor.flash_attention.warpgroup_kernel import WARPGROUP_ATTENTION
 from quod.tensor.rows.row import LOG2_E
 
@@ -41,18 +36,11 @@ _SECONDS = 0.02
 
 def variants(size: int) -> list[WarpgroupPlan]:
     """Return the plans to time for a head size, the chosen one first."""
-    others = {
-        64: ((2, 96), (2, 64), (3, 96), (3, 64)),
-        128: ((2, 112), (2, 80), (2, 64), (1, 96)),
-    }[size]
-    plain = [WARPGROUP_PLANS[size], *(WarpgroupPlan(size, *each) for each in others)]
-    warp_specialised = [WarpSpecialisedPlan(size, 2, keys) for keys in (128, 112, 144, 160)]
-    warp_specialised.append(WarpSpecialisedPlan(size, 2, 128, ping_pong=False))
-    return [
-        *plain,
-        *warp_specialised,
-        WarpSpecialisedPlan(size, 2, 192 if size == 64 else 176, (24, 240)),
-    ]
+    others: dict[int, list[tuple[int, int, tuple[int, int]]]] = {
+        64: [(3, 112, (32, 160)), (3, 96, (32, 160)), (2, 192, (40, 232))],
+        128: [(2, 128, (40, 232)), (2, 144, (24, 240)), (2, 160, (24, 240)), (3, 80, (32, 160))],
+    }
+    return [WARPGROUP_PLANS[size], *(WarpgroupPlan(size, *each) for each in others[size])]
 
 
 def graph(device: Any, shape: Shape, plan: WarpgroupPlan, *, causal: bool) -> Callable[[], float]:

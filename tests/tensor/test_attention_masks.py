@@ -21,7 +21,7 @@ from quod.tensor.flash_attention.plan import (
     WARPGROUP_GRADIENT_PLANS,
     WARPGROUP_PLANS,
     AnyAttentionPlan,
-    WarpSpecialisedPlan,
+    WarpgroupPlan,
 )
 from tests.conftest import open_for_test
 from tests.support.devices import present
@@ -251,8 +251,8 @@ BY_WARPGROUPS: list[Shape] = [(5, 3, 64), (9, 259, 64)]
 
 @pytest.mark.parametrize(
     ("plan", "element"),
-    one_and_others([(WARPGROUP_PLANS[64], f16), (WarpSpecialisedPlan(64, 2, 32), bf16)]),
-    ids=["warpgroups", "warp-specialised"],
+    one_and_others([(WARPGROUP_PLANS[64], f16), (WarpgroupPlan(64, 2, 32, (40, 232)), bf16)]),
+    ids=["three", "two"],
 )  # fmt: skip
 def test_warpgroups(
     tiling: Any, monkeypatch: pytest.MonkeyPatch, element: Type, plan: AnyAttentionPlan

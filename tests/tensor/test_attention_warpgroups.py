@@ -1,7 +1,8 @@
-"""Attention by warpgroups: every plan and edge, what is masked, machine code."""
+"""Attention by warpgroups: plans, edges, hidden values, mistakes of roles, machine code."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 from quod.codegen.ptx import emitter as ptx
 from quod.codegen.ptx.machine import ptx_machine
 from quod.device.emulated.device import EmulatedDevice
+from quod.errors import QuodError
 from quod.kernel import bf16, f16, f32
 from quod.kernel.ir.types import Type
 from quod.tensor import attention
@@ -21,8 +23,14 @@ from quod.tensor.flash_attention.plan import (
     plan_attention,
 )
 from quod.tensor.flash_attention.warpgroup_kernel import WARPGROUP_ATTENTION
-from quod.tensor.flash_attention.warpgroups import WarpgroupAttention
-from tests.support.ptx_assembler import assemble, opcodes, sass, usage
+from quod.tensor.flash_attention.warpgroups import HeadTiles, WarpgroupAttention
+from tests.support.ptx_assembler import (
+    assemble,
+    opcodes,
+    sass,
+    usage,
+    with_multiplying_registers,
+)
 from tests.support.thorough import one_and_others
 from tests.tensor.attention_model import (
     Case,
@@ -128,14 +136,42 @@ def test_two_runs(tiling: Any, by_warpgroups: list[int]) -> None:
         assert first.tobytes() == second.tobytes()
 
 
-def test_missing_tile_copies_are_detected(
-    by_warpgroups: list[int], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def nothing(*_: Any) -> None: ...
+@pytest.mark.thorough
+@pytest.mark.parametrize("causal", one_and_others([True, False]), ids=["causal", "full"])
+def test_parsed_text_gives_equal_results(by_warpgroups: list[int], causal: bool) -> None:
+    case = made(f16, 200, 140, 64, (2, 1), 1, causal=causal)
+    with EmulatedDevice() as traced, EmulatedDevice(executor="ptx", tiles=True) as text:
+        for first, second in zip(run(traced, case), run(text, case), strict=True):
+            assert first.tobytes() == second.tobytes()
 
-    monkeypatch.setattr(WarpgroupAttention, "_copy", nothing)
-    with EmulatedDevice() as device, pytest.raises(Exception, match="waits for ever"):
-        run(device, made(f16, 3, 3, 64, batch=1))
+
+@pytest.mark.parametrize(
+    ("of", "name", "message"),
+    [
+        (HeadTiles, "wait_until_read", "bytes twice|what another instance|over a"),
+        (HeadTiles, "release", "12 of 12 arrivals are missing"),
+        (WarpgroupAttention, "_copy_tile", "waits for ever: 0 bytes"),
+    ],
+)
+def test_mistakes_are_detected(
+    by_warpgroups: list[int], monkeypatch: pytest.MonkeyPatch, of: Any, name: str, message: str
+) -> None:
+    monkeypatch.setattr(of, name, lambda *_: None)
+    with EmulatedDevice() as device, pytest.raises(QuodError, match=message):
+        run(device, made(f16, 3, 600, 64, batch=1))
+
+
+def test_rising_maxima(tiling: Any, by_warpgroups: list[int]) -> None:
+    """Logits rise from tile to tile by less and by more than the threshold of rescaling."""
+    for rise in (0.5, 40.0, -40.0):
+        case = made(f16, 70, 700, 64, batch=1)
+        slopes = np.linspace(0, rise, 700, dtype=np.float32)[:, None]
+        queries, keys = (np.asarray(x, np.float32) for x in (case.q, case.k))
+        keys = keys * np.float32(0.1) + slopes * np.float32(1 / 64)
+        case = Case(
+            np.abs(queries).astype(np.float16), keys.astype(np.float16), case.v, 1.0
+        )  # fmt: skip
+        check(tiling, case, f16)
 
 
 def test_plan_selection_for_warpgroups() -> None:
@@ -159,9 +195,12 @@ def test_assembler_does_not_serialise_products(plan: WarpgroupPlan, causal: bool
     traced = WARPGROUP_ATTENTION[bf16, True].trace(
         machine, element=bf16, plan=plan, form=AttentionForm(causal=causal, sums=True)
     )
-    cubin, log = assemble(ptx.emit(traced, machine), "sm_90a")
+    text = ptx.emit(traced, machine)
+    counts = [("dec", str(plan.registers[0])), ("inc", str(plan.registers[1]))]
+    assert re.findall(r"setmaxnreg\.(...)\S* (\d+)", text) == counts
+    cubin, log = assemble(with_multiplying_registers(text), "sm_90a")
     assert "C75" not in log
+    assert usage(log).registers <= plan.registers[1]
     assert not usage(log).spill_store_bytes
-    # Before both loops two tiles of keys, in each a tile and values, after them values twice.
-    keys, values = plan.size // 16, plan.keys // 16
-    assert opcodes(sass(cubin))["HGMMA"] == 4 * keys + 4 * values
+    # Keys of the first tile, in each loop those of a tile and values, and the last values.
+    assert opcodes(sass(cubin))["HGMMA"] == 3 * (plan.size // 16) + 3 * (plan.keys // 16)

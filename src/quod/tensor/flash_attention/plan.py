@@ -110,21 +110,23 @@ class CoreTilePlan:
 
 @frozen
 class WarpgroupPlan:
-    """A tile of warpgroup products (wgmma), with 64 queries per warpgroup.
+    """A tile of warpgroup products (wgmma), with 64 queries per multiplying warpgroup.
 
     size: Elements of a head: 64 or 128.
-    warpgroups: Warpgroups of a workgroup.
+    warpgroups: Warpgroups that multiply; one more warpgroup copies.
     keys: Keys of a step; shared memory has two tiles of keys and of values.
+    registers: Registers of a copying instance, and of a multiplying instance.
     """
 
     size: int
     warpgroups: int
     keys: int
+    registers: tuple[int, int]
 
     @property
     def lanes(self) -> int:
         """Instances of a workgroup."""
-        return 128 * self.warpgroups
+        return 128 * (self.warpgroups + 1)
 
     @property
     def tile(self) -> tuple[int, int]:
@@ -136,23 +138,6 @@ class WarpgroupPlan:
         """Bytes of shared memory for 16-bit queries, keys and values."""
         rows, keys = self.tile
         return 2 * self.size * (rows + 4 * keys)
-
-
-@frozen
-class WarpSpecialisedPlan(WarpgroupPlan):
-    """A warp-specialised tile, with one more warpgroup, which only copies.
-
-    registers: Registers of a copying instance, and of a multiplying instance.
-    ping_pong: The two multiplying warpgroups follow a ping-pong schedule.
-    """
-
-    registers: tuple[int, int] = (40, 232)
-    ping_pong: bool = True
-
-    @property
-    def lanes(self) -> int:
-        """Instances of a workgroup."""
-        return 128 * (self.warpgroups + 1)
 
 
 @frozen
@@ -199,7 +184,9 @@ They have larger steps than WARPGROUP_GRADIENT_PLANS, and so half as many; only 
 masked.
 """
 
-WARPGROUP_PLANS = {64: WarpgroupPlan(64, 2, 128), 128: WarpgroupPlan(128, 2, 96)}
+WARPGROUP_PLANS = {
+    64: WarpgroupPlan(64, 3, 128, (32, 160)), 128: WarpgroupPlan(128, 2, 144, (40, 232)),
+}  # fmt: skip
 """Plans of the forward pass on warpgroups, by head size."""
 
 CORE_PLANS = {

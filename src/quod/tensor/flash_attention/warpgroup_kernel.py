@@ -29,9 +29,8 @@ from quod.tensor.flash_attention.kernel import (
     inverse_of,
     log_sum,
 )
-from quod.tensor.flash_attention.plan import WarpgroupPlan, WarpSpecialisedPlan
+from quod.tensor.flash_attention.plan import WarpgroupPlan
 from quod.tensor.flash_attention.recompute import PlainSums
-from quod.tensor.flash_attention.warp_specialised import WarpSpecialisedAttention
 from quod.tensor.flash_attention.warpgroups import HeadOf, SoftmaxState, WarpgroupAttention
 from quod.tensor.matmul.mma_fragments import lane_of
 
@@ -52,7 +51,7 @@ def _attention(
     maps: The tensor maps of queries, keys and values.
     """
     rows, _ = plan.tile
-    tiles = (queries + (rows - 1)) >> (rows.bit_length() - 1)
+    tiles = (queries + (rows - 1)) // rows
     # Among a group's heads, tiles with the most keys run first.
     group_index, index_in_group = (
         k.workgroup_id() // (group * tiles),
@@ -77,10 +76,7 @@ def _attention(
         ))
     ]  # fmt: skip
     stop = sequence.seen(k.minimum(first_query + (rows - 1), queries - 1))
-    body_class = (
-        WarpSpecialisedAttention if isinstance(plan, WarpSpecialisedPlan) else WarpgroupAttention
-    )
-    work = body_class(
+    work = WarpgroupAttention(
         k, element, plan, (tensors[0], tensors[1], tensors[2]), first_query, sequence.seen, stop,
         factor,
     )  # fmt: skip

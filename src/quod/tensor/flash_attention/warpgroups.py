@@ -1,8 +1,9 @@
-"""Attention by warpgroups: tiles copied by the TMA unit, and products concurrent with exponentials.
+"""Attention by warpgroups: one warpgroup copies tiles by the TMA unit, the others multiply.
 
-While the weights of one tile of keys are computed, two products run: queries times the next tile of
-keys, and the previous tile's weights times its values. This follows FlashAttention-3 (Shah et al.,
-2024), but without warps that only copy, and with products one tile further ahead.
+Within a warpgroup, the exponentials of one tile of keys overlap with the product of the previous
+tile's weights and values. The multiplying warpgroups do not wait for each other. Source: Shah et
+al., "FlashAttention-3" (2024), algorithms 1 and 2. A running maximum is raised only if a logit
+exceeds it by a threshold, as in FlashAttention-4.
 """
 
 from __future__ import annotations
@@ -10,13 +11,20 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 from quod.frozen import frozen
 from quod.kernel import Builder, Value, f16, f32, i32, u32, u64
 from quod.kernel.builder.tiles import TiledArray, TileOperand
 from quod.kernel.ir.types import Type
-from quod.kernel.ops.tile import LINE, LOG2_WARPGROUP, MATRIX_DEPTH, MATRIX_ROWS
+from quod.kernel.ops.tile import (
+    LINE,
+    LOG2_WARPGROUP,
+    MATRIX_DEPTH,
+    MATRIX_ROWS,
+    SUBGROUP,
+    WARPGROUP,
+)
 from quod.tensor.flash_attention.plan import WarpgroupPlan
 from quod.tensor.matmul.mma_fragments import QUAD, lane_of, transposed
 from quod.tensor.rows.exponentials import LEAST
@@ -29,6 +37,11 @@ _SLAB = LINE // 2
 """Elements of a line of shared memory; a head has one or two slabs of such lines."""
 STAGES = 2
 """Tiles of keys, and of values, in shared memory."""
+_SUBGROUPS_PER_WARPGROUP = WARPGROUP // SUBGROUP
+_RAISE_THRESHOLD = 8.0
+"""A logit, to base 2, may exceed the running maximum by so much before the maximum is raised."""
+_PARTIAL_MAXIMA = 4
+"""Maxima that are computed independently, so that their latencies overlap."""
 
 
 @frozen(eq=False)
@@ -51,6 +64,17 @@ class SoftmaxState:
     maxima: list[Value]
     denominators: list[Value]
     value_sums: list[Value]
+
+
+class Scaling(NamedTuple):
+    """The scaling of sums after a running maximum was raised.
+
+    is_raised: Whether the maximum of one of the instance's queries was raised.
+    scales: The factors of both queries, 1 if a maximum was not raised.
+    """
+
+    is_raised: Value
+    scales: Sequence[Value]
 
 
 class HeadTiles:
@@ -128,10 +152,7 @@ class HeadTiles:
 
 
 class WarpgroupAttention:
-    """The attention of one tile of queries, 64 queries to a warpgroup."""
-
-    releasing_subgroups = 0
-    """Subgroups that release tiles after reading; 0 if barriers order copies."""
+    """The attention of one tile of queries, 64 queries to a multiplying warpgroup."""
 
     def __init__(
         self, k: Builder, element: Type, plan: WarpgroupPlan, heads: tuple[HeadOf, HeadOf, HeadOf],
@@ -149,32 +170,35 @@ class WarpgroupAttention:
         self._first, self._seen, self._count = first_query, seen, count
         rows, keys = plan.tile
         of_q, of_keys, of_values = self._heads = heads
-        if not self.releasing_subgroups:
-            self._acquire_tensor_maps()
+        releasing_subgroups = plan.warpgroups * _SUBGROUPS_PER_WARPGROUP
         self._queries = HeadTiles(k, plan.size, of_q, rows, 1)
-        self._keys = HeadTiles(k, plan.size, of_keys, keys, STAGES, self.releasing_subgroups)
-        self._values = HeadTiles(k, plan.size, of_values, keys, STAGES, self.releasing_subgroups)
-        # Shuffled from the first instance, so that the assembler sees that it is uniform in a
-        # subgroup.
-        self._warpgroup_row = k.shuffle(self._query_warpgroup(), k.constant(0, u32)) * MATRIX_ROWS
+        self._keys = HeadTiles(k, plan.size, of_keys, keys, STAGES, releasing_subgroups)
+        self._values = HeadTiles(k, plan.size, of_values, keys, STAGES, releasing_subgroups)
+        # The first warpgroup copies; its index wraps and is not used. Shuffled from the first
+        # instance, so that the assembler sees that it is uniform in a subgroup.
+        warpgroup = (k.local_id() >> LOG2_WARPGROUP) - 1
+        self._warpgroup_row = k.shuffle(warpgroup, k.constant(0, u32)) * MATRIX_ROWS
         # Each of the four subgroups has 16 rows; four adjacent lanes share a row.
         self.row = (
             first_query + self._warpgroup_row + ((k.local_id() >> 5 & 3) * 16 + (lane_of(k) >> 2))
         )
         """The first of this instance's two queries; the second is row + 8."""
 
-    def _acquire_tensor_maps(self) -> None:
-        """Make the tensor maps visible to the instances that start copies."""
-        for head in self._heads:
-            self._k.tensor_map_acquire(head.array.tensor_map)
-
-    def _query_warpgroup(self) -> Value:
-        """Return the index of this instance's warpgroup among those with queries."""
-        return self._k.local_id() >> LOG2_WARPGROUP
-
     def attend(self, finish: Callable[[SoftmaxState], None]) -> None:
-        """Compute the results, and call `finish` in the instances that have queries."""
-        finish(self.run())
+        """Let the first warpgroup copy, and the others multiply and call `finish`.
+
+        The state's maxima are multiplied by the factor; they are -3.4e38 for a query that sees no
+        key.
+        """
+        k, tile_count = self._k, self._tile_count()
+        k.barrier()
+        with k.if_(k.subgroup_id() < _SUBGROUPS_PER_WARPGROUP) as copies:
+            k.registers(self._plan.registers[0])
+            with k.if_(k.subgroup_id() == 0):
+                self._copy_all(tile_count)
+        with copies.otherwise():
+            k.registers(self._plan.registers[1])
+            finish(self._multiply(tile_count))
 
     def _tile_count(self) -> Value:
         """Return the number of tiles of keys, at least one; weights are zero if no key is seen."""
@@ -190,57 +214,73 @@ class WarpgroupAttention:
         seen = self._seen(self._first) // self._plan.keys
         return k.maximum(k.minimum(seen, last_tile), k.constant(1, u32))
 
-    def run(self) -> SoftmaxState:
-        """Return the softmax state after all keys.
+    # --- copies
 
-        Its maxima are multiplied by the factor; they are -3.4e38 for a query that sees no key.
+    def _copy_all(self, tile_count: Value) -> None:
+        """Copy the queries, then tiles of keys and values as stages become free.
+
+        The values of a tile are copied after the keys of the next tile.
         """
-        k, plan, tiles = self._k, self._plan, self._tile_count()
+        k = self._k
+        for head in self._heads:
+            k.tensor_map_acquire(head.array.tensor_map)
         self._queries.copy(self._first, 0)
-        for step in range(STAGES):
-            self._copy(self._keys, k.constant(step, u32), tiles)
-            self._copy(self._values, k.constant(step, u32), tiles)
-        k.barrier()
-        self._queries.wait(0, 0)
+        self._copy_tile(self._keys, k.constant(0, u32))
+        with k.range(1, tile_count) as loop:
+            self._copy_tile(self._keys, loop.index)
+            self._copy_tile(self._values, loop.index - 1)
+        self._copy_tile(self._values, tile_count - 1)
+
+    def _copy_tile(self, tiles: HeadTiles, step: Value) -> None:
+        stage = step & (STAGES - 1)
+        tiles.wait_until_read(stage, step >> 1)
+        tiles.copy(step * self._plan.keys, stage)
+
+    # --- products
+
+    def _multiply(self, tile_count: Value) -> SoftmaxState:
+        """Process all tiles of keys in a multiplying warpgroup; return its softmax state."""
+        k = self._k
         least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
-        state = SoftmaxState([least] * 2, [zero] * 2, [zero] * (plan.size // 2))
-        logits = k.mma_wait(0, self._start_logits(k.constant(0, u32)))
-        k.barrier()
-        self._copy(self._keys, k.constant(STAGES, u32), tiles)
-        # The first tile has no previous values to add, and the last one no next keys to multiply.
-        last_tile = tiles - 1
-        with k.if_(last_tile > 0) as has_next:
-            next_logits = self._start_logits(k.constant(1, u32))
-            weights, new_state, _ = self._softmax_weights(
-                logits, k.constant(0, u32), state, masked=True
-            )
-            next_logits = k.mma_wait(0, next_logits)
-            k.barrier()
-            self._copy(self._keys, k.constant(STAGES + 1, u32), tiles)
-            unmasked_end = self._first_masked_step(last_tile)
-            carried = (
-                next_logits,
-                weights,
-                new_state.maxima,
-                new_state.denominators,
-                state.value_sums,
-            )
-            carried = self._loop(k.constant(1, u32), unmasked_end, tiles, carried, masked=False)
-            last_logits, weights, maxima, denominators, value_sums = self._loop(
-                unmasked_end, last_tile, tiles, carried, masked=True
-            )
-            value_sums = self._start_value_products(last_tile - 1, weights, value_sums)
-            weights, new_state, scales = self._softmax_weights(
-                last_logits, last_tile, SoftmaxState(maxima, denominators, []), masked=True
-            )
-            value_sums = self._rescale(k.mma_wait(0, value_sums), scales)
-            has_next.yield_((weights, new_state.maxima, new_state.denominators, value_sums))
-        with has_next.otherwise():
-            weights, new_state, _ = self._softmax_weights(logits, last_tile, state, masked=True)
-            has_next.yield_((weights, new_state.maxima, new_state.denominators, state.value_sums))
-        weights, maxima, denominators, value_sums = has_next.results
+        last_tile = tile_count - 1
+        self._queries.wait(0, 0)
+        first_tile = k.constant(0, u32)
+        logits = k.mma_wait(0, self._start_logits(first_tile))
+        self._keys.release(first_tile)
+        state = SoftmaxState([least] * 2, [zero] * 2, [zero] * (self._plan.size // 2))
+        weights, new_state, _ = self._softmax_weights(logits, first_tile, state, masked=True)
+        carried: Any = (weights, new_state.maxima, new_state.denominators, state.value_sums)
+        carried = self._steps(
+            k.constant(1, u32), self._first_masked_step(last_tile), carried, masked=False
+        )
+        carried = self._steps(self._first_masked_step(last_tile), tile_count, carried, masked=True)
+        weights, maxima, denominators, value_sums = carried
         value_sums = k.mma_wait(0, self._start_value_products(last_tile, weights, value_sums))
         return self._combine_lanes_of_row(maxima, denominators, value_sums)
+
+    def _steps(self, first_step: Value, end_step: Value, carried: Any, *, masked: bool) -> Any:
+        """Process the steps from `first_step` to `end_step` - 1.
+
+        carried: The weights of the previous tile, the running maxima, the denominators, and the
+            value sums without that tile.
+        """
+        k = self._k
+        with k.range(first_step, end_step, carry=carried) as loop:
+            (weights, maxima, denominators, value_sums), step = loop.carried, loop.index
+            logits = self._start_logits(step)
+            value_sums = self._start_value_products(step - 1, weights, value_sums)
+            logits = k.mma_wait(1, logits)
+            self._keys.release(step & (STAGES - 1))
+            weights, new_state, scaling = self._softmax_weights(
+                logits, step, SoftmaxState(maxima, denominators, []), masked=masked
+            )
+            value_sums = k.mma_wait(0, value_sums)
+            self._values.release((step - 1) & (STAGES - 1))
+            loop.next((
+                weights, new_state.maxima, new_state.denominators,
+                self._rescaled(value_sums, scaling),
+            ))  # fmt: skip
+        return loop.results
 
     def _combine_lanes_of_row(
         self, maxima: Sequence[Value], denominators: Sequence[Value], value_sums: Sequence[Value]
@@ -254,46 +294,6 @@ class WarpgroupAttention:
             ]
         maxima = [k.select(maximum == LEAST, least, maximum * self._factor) for maximum in maxima]
         return SoftmaxState(list(maxima), list(denominators), list(value_sums))
-
-    def _copy(self, tiles: HeadTiles, step: Value, count: Value) -> None:
-        with self._k.if_(step < count):
-            tiles.copy(step * self._plan.keys, step & (STAGES - 1))
-
-    @staticmethod
-    def _rescale(value_sums: Sequence[Value], scales: Sequence[Value]) -> list[Value]:
-        return [value * scales[index // 2 % 2] for index, value in enumerate(value_sums)]
-
-    def _loop(
-        self, first_step: Value, end_step: Value, tiles: Value, carried: Any, *, masked: bool
-    ) -> Any:
-        """Process steps that have both a previous and a next tile.
-
-        carried: The logits of the step's tile, the weights of the previous tile, the running
-            maxima, the denominators and the value sums.
-        """
-        k = self._k
-        with k.range(first_step, end_step, carry=carried) as loop:
-            (logits, weights, maxima, denominators, value_sums), step = loop.carried, loop.index
-            next_logits = self._start_logits(step + 1)
-            value_sums = self._start_value_products(step - 1, weights, value_sums)
-            weights, new_state, scales = self._softmax_weights(
-                logits, step, SoftmaxState(maxima, denominators, []), masked=masked
-            )
-            next_logits, value_sums = k.mma_wait(0, next_logits), k.mma_wait(0, value_sums)
-            # All instances have read the keys of the next step and the values of the previous one.
-            k.barrier()
-            self._copy(self._keys, step + (STAGES + 1), tiles)
-            self._copy(self._values, step + (STAGES - 1), tiles)
-            loop.next(
-                (
-                    next_logits,
-                    weights,
-                    new_state.maxima,
-                    new_state.denominators,
-                    self._rescale(value_sums, scales),
-                )
-            )
-        return loop.results
 
     def _start_logits(self, step: Value) -> Values:
         """Start the product of the queries and a tile of keys, which gives the logits."""
@@ -326,56 +326,89 @@ class WarpgroupAttention:
 
     def _softmax_weights(
         self, logits: Sequence[Value], step: Value, state: SoftmaxState, *, masked: bool
-    ) -> tuple[list[Values], SoftmaxState, list[Value]]:
-        """Return weights packed as a left factor, new maxima and denominators, and scales of sums.
-        Maxima are not multiplied by the factor; a weight is 2 ** ((x - maximum) * factor).
+    ) -> tuple[list[Values], SoftmaxState, Scaling]:
+        """Return weights packed as a left factor, the new state, and the scaling of earlier sums.
 
+        Maxima are not multiplied by the factor; a weight is 2 ** ((x - maximum) * factor), at most
+        2 ** _RAISE_THRESHOLD.
         """
-        k, factor = self._k, self._factor
-        least, zero = k.constant(LEAST, f32), k.constant(0.0, f32)
-        first_key = step * self._plan.keys + (lane_of(k) & (QUAD - 1)) * 2
+        k, factor, zero = self._k, self._factor, self._k.constant(0.0, f32)
+        halves = [
+            [value for index, value in enumerate(logits) if index // 2 % 2 == row_half]
+            for row_half in range(2)
+        ]
+        if masked:
+            halves = [self._masked(row_half, half, step) for row_half, half in enumerate(halves)]
+        raised = [
+            self._raised(half, maximum) for half, maximum in zip(halves, state.maxima, strict=True)
+        ]
+        maxima = [maximum for maximum, _ in raised]
         powers: list[list[Value]] = []
-        maxima, denominators, scales = [], [], []
-        for row_half in range(2):
-            half_logits = [
-                value for index, value in enumerate(logits) if index // 2 % 2 == row_half
-            ]
-            if masked:
-                visible = self._seen(self.row + 8 * row_half).cast(i32) - first_key.cast(i32)
-                half_logits = [
-                    k.select(visible > index // 2 * 8 + index % 2, value, least)
-                    for index, value in enumerate(half_logits)
-                ]
-            maximum = reduce(k.maximum, half_logits, state.maxima[row_half])
-            for distance in (1, 2):
-                maximum = k.maximum(maximum, k.shuffle(maximum, lane_of(k) ^ distance))
+        denominators, scales = [], []
+        for half, old, maximum, denominator in zip(
+            halves, state.maxima, maxima, state.denominators, strict=True
+        ):
             scaled_maximum = maximum * factor
             if masked:
                 scaled_maximum = k.select(maximum == LEAST, zero, scaled_maximum)
-            scale = k.exp2(
-                k.fma(state.maxima[row_half], factor, -scaled_maximum), flush_subnormals=True
-            )
+            scale = k.exp2(k.fma(old, factor, -scaled_maximum), flush_subnormals=True)
             weights = [
                 k.exp2(k.fma(value, factor, -scaled_maximum), flush_subnormals=True)
-                for value in half_logits
+                for value in half
             ]
             if masked:
                 # Masked keys have weight 0, however small the factor is; NaN stays NaN.
                 weights = [
                     k.select(value == LEAST, zero, power)
-                    for value, power in zip(half_logits, weights, strict=True)
+                    for value, power in zip(half, weights, strict=True)
                 ]
             powers.append(weights)
-            maxima.append(maximum)
-            denominators.append(reduce(operator.add, weights, state.denominators[row_half] * scale))
             scales.append(scale)
+            denominators.append(reduce(operator.add, weights, denominator * scale))
         pack = packing(k, self._element)
         # The four words of a left factor are two rows, of eight keys and of the next eight.
         packed_weights: list[Values] = [
             tuple(pack(*powers[word % 2][index * 4 + word // 2 * 2 :][:2]) for word in range(4))
             for index in range(self._plan.keys // MATRIX_DEPTH)
         ]
-        return packed_weights, SoftmaxState(maxima, denominators, state.value_sums), scales
+        new_state = SoftmaxState(maxima, denominators, state.value_sums)
+        return packed_weights, new_state, Scaling(raised[0][1] | raised[1][1], scales)
+
+    def _masked(self, row_half: int, logits: Sequence[Value], step: Value) -> list[Value]:
+        """Replace the logits of keys that a query does not see by LEAST."""
+        k, least = self._k, self._k.constant(LEAST, f32)
+        first_key = step * self._plan.keys + (lane_of(k) & (QUAD - 1)) * 2
+        visible = self._seen(self.row + 8 * row_half).cast(i32) - first_key.cast(i32)
+        return [
+            k.select(visible > index // 2 * 8 + index % 2, value, least)
+            for index, value in enumerate(logits)
+        ]
+
+    def _raised(self, logits: Sequence[Value], maximum: Value) -> tuple[Value, Value]:
+        """Return the running maximum, and whether it was raised."""
+        k = self._k
+        partial_maxima = [
+            reduce(k.maximum, logits[first::_PARTIAL_MAXIMA], maximum)
+            for first in range(_PARTIAL_MAXIMA)
+        ]
+        new_maximum = reduce(k.maximum, partial_maxima)
+        for distance in (1, 2):
+            new_maximum = k.maximum(new_maximum, k.shuffle(new_maximum, lane_of(k) ^ distance))
+        # Before the first key that a query sees, the maximum is LEAST, however small the factor.
+        exceeds = (new_maximum - maximum) * self._factor > _RAISE_THRESHOLD
+        exceeds = exceeds | (maximum == LEAST)
+        return k.select(exceeds, new_maximum, maximum), exceeds
+
+    def _rescaled(self, value_sums: Sequence[Value], scaling: Scaling) -> list[Value]:
+        """Scale value sums in subgroups of which a maximum was raised."""
+        k = self._k
+        with k.if_(k.any_lane(scaling.is_raised)) as branch:
+            branch.yield_([
+                value * scaling.scales[index // 2 % 2] for index, value in enumerate(value_sums)
+            ])  # fmt: skip
+        with branch.otherwise():
+            branch.yield_(list(value_sums))
+        return list(branch.results)
 
     def store(
         self, out: Value, queries: Value, state: SoftmaxState, inverses: Sequence[Value]
