@@ -38,7 +38,7 @@ def variants(size: int) -> list[WarpgroupPlan]:
     """Return the plans to time for a head size, the chosen one first."""
     others: dict[int, list[tuple[int, int, tuple[int, int]]]] = {
         64: [(3, 112, (32, 160)), (3, 96, (32, 160)), (2, 192, (40, 232))],
-        128: [(2, 128, (40, 232)), (2, 144, (24, 240)), (2, 160, (24, 240)), (3, 80, (32, 160))],
+        128: [(3, 64, (32, 160)), (2, 128, (40, 232)), (2, 144, (24, 240)), (2, 160, (24, 240))],
     }
     return [WARPGROUP_PLANS[size], *(WarpgroupPlan(size, *each) for each in others[size])]
 

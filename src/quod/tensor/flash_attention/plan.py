@@ -185,7 +185,7 @@ masked.
 """
 
 WARPGROUP_PLANS = {
-    64: WarpgroupPlan(64, 3, 128, (32, 160)), 128: WarpgroupPlan(128, 2, 144, (40, 232)),
+    64: WarpgroupPlan(64, 3, 128, (32, 160)), 128: WarpgroupPlan(128, 3, 80, (32, 160)),
 }  # fmt: skip
 """Plans of the forward pass on warpgroups, by head size."""
 
