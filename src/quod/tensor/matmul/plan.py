@@ -120,7 +120,6 @@ class TilePlan:
     cluster: Workgroups of a cluster; their tiles are below each other and share columns of B.
     c_vector: Elements of a store to C.
     promoted: Sums of each step of K are added in f32 registers; see `CorePlan`.
-    least: The minimum number of tiles of a product, as a fraction of the multiprocessors.
     """
 
     tile: tuple[int, int]
@@ -128,7 +127,6 @@ class TilePlan:
     cluster: int = 1
     c_vector: int = 1
     promoted: bool = False
-    least: float = 0.75
 
     def __post_init__(self) -> None:
         rows, columns = self.tile
@@ -160,7 +158,7 @@ class WarpSpecialisedTilePlan(TilePlan):
     registers: Registers of a copying instance, and of a multiplying instance.
     """
 
-    registers: tuple[int, int] = (40, 232)
+    registers: tuple[int, int] = (24, 240)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -185,26 +183,20 @@ TILE_DEPTH = 64
 """The length of K in a step: a line of 128 bytes."""
 
 TILE_PLANS = (
-    WarpSpecialisedTilePlan((128, 256), 4, least=1.0),
-    TilePlan((128, 256), 4),
-    TilePlan((128, 128), 4, 2),
-    # The next smaller tiles would need a second wave, and so be no faster.
-    TilePlan((128, 64), 8, least=0.5),
-    TilePlan((64, 64), 8),
+    (WarpSpecialisedTilePlan((128, 256), 4), 100),
+    (WarpSpecialisedTilePlan((128, 192), 4), 97),
+    (TilePlan((128, 128), 4, 2), 85),
+    (TilePlan((128, 64), 8), 58),
+    (TilePlan((64, 64), 8), 45),
 )
-"""Plans of warpgroups, the largest first.
-
-With at most one tile per multiprocessor no next tile's copies overlap with stores, so the first
-plan does not pay.
-"""
+"""Plans of warpgroups, with the relative speed of their main loops on one multiprocessor."""
 
 PROMOTED_TILE_PLANS = (
-    # With fewer tiles, the last wave is a larger part of the time than the copies saved.
-    WarpSpecialisedTilePlan((128, 192), 4, promoted=True, least=4.0),
-    WarpSpecialisedTilePlan((128, 128), 4, promoted=True),
-    TilePlan((64, 64), 8, promoted=True),
+    (WarpSpecialisedTilePlan((128, 192), 4, promoted=True), 100),
+    (WarpSpecialisedTilePlan((128, 128), 4, promoted=True), 86),
+    (TilePlan((64, 64), 8, promoted=True), 50),
 )
-"""Plans of warpgroups with promoted sums, which take twice the registers."""
+"""Plans of warpgroups with promoted sums, which take twice the registers, and their speeds."""
 
 
 @frozen
@@ -269,8 +261,8 @@ PROMOTED_CORE_PLANS = tuple(replace(plan, promoted=True) for plan in CORE_PLANS[
 
 GemmKernelPlan = GemmPlan | CorePlan | FmaPlan
 AnyGemmPlan = GemmKernelPlan | TilePlan
-_CorePlans = tuple[Sequence[TilePlan], Sequence[CorePlan]]
-_OfCores = TypeVar("_OfCores", CorePlan, TilePlan)
+_CorePlans = tuple[Sequence[tuple[TilePlan, int]], Sequence[CorePlan]]
+_Estimated = TypeVar("_Estimated", FmaPlan, TilePlan)
 
 _MAX_SIZE = (1 << 31) - 1
 """The limit of m, n and k, because the coordinates of tile copies are signed."""
@@ -401,8 +393,10 @@ def _plan_cores(
     if not machine.has(Capability.TENSOR_CORES):
         return None
     if machine.has(Capability.WARPGROUPS) and max(sizes) <= _MAX_SIZE:
-        tile_plan = largest(device, plans[0], sizes, batch)
-        if tile_plan.shared_bytes < machine.shared_bytes_limit:
+        # Barriers take some of the shared memory as well.
+        limit = machine.shared_bytes_limit - 1
+        tile_plan = _fastest(device, plans[0], sizes, batch, limit)
+        if tile_plan is not None:
             return replace(tile_plan, c_vector=widest(*result_rows))
     return replace(largest(device, plans[1], sizes, batch), c_vector=widest(*result_rows, 2))
 
@@ -430,8 +424,8 @@ def _plan_cpu(device: AnyDevice, sizes: tuple[int, int, int], batch: int) -> Gem
 
 
 def largest(
-    device: AnyDevice, plans: Sequence[_OfCores], sizes: tuple[int, int, int], batch: int
-) -> _OfCores:
+    device: AnyDevice, plans: Sequence[CorePlan], sizes: tuple[int, int, int], batch: int
+) -> CorePlan:
     """Return the first plan that keeps most multiprocessors busy and fits the matrix.
 
     Returns the last plan if there is no such plan.
@@ -448,16 +442,26 @@ def largest(
 def _plan_fma(
     device: AnyDevice, sizes: tuple[int, int, int], pitches: tuple[int, int, int], batch: int
 ) -> FmaPlan | None:
-    """Return the plan of FMA units with the lowest estimated time; partial waves count as full.
+    """Return the plan of FMA units with the lowest estimated time, or None if none fits."""
+    a, b, c = (widest(f32, pitch, _MAX_VECTOR) for pitch in pitches)
+    plans = FMA_PLANS if min(a, b, c) == _MAX_VECTOR else NARROW_FMA_PLANS
+    plan = _fastest(device, plans, sizes, batch, device.machine(device.lanes).shared_bytes_limit)
+    return None if plan is None else replace(plan, a_vector=a, b_vector=b, c_vector=c)
 
+
+def _fastest(
+    device: AnyDevice, plans: Sequence[tuple[_Estimated, int]], sizes: tuple[int, int, int],
+    batch: int, shared_limit: int,
+) -> _Estimated | None:  # fmt: skip
+    """Return the plan with the lowest estimated time; partial waves count as full.
+
+    plans: Plans and their relative speeds.
     Returns None if no plan fits the shared memory.
     """
-    a, b, c = (widest(f32, pitch, _MAX_VECTOR) for pitch in pitches)
-    shared_limit = device.machine(device.lanes).shared_bytes_limit
     best_time, best_plan = 0.0, None
-    for plan, speed in FMA_PLANS if min(a, b, c) == _MAX_VECTOR else NARROW_FMA_PLANS:
+    for plan, speed in plans:
         waves = -(-plan.groups(sizes[0], sizes[1]) * batch // device.multiprocessors)
         time = waves * plan.tile[0] * plan.tile[1] / speed
         if plan.shared_bytes <= shared_limit and (best_plan is None or time < best_time):
-            best_time, best_plan = time, replace(plan, a_vector=a, b_vector=b, c_vector=c)
+            best_time, best_plan = time, plan
     return best_plan

@@ -78,12 +78,11 @@ def _gemm_tiles(
         )  # fmt: skip
         column = tile.column + first_column(k)
         for row, pairs in tile.pairs():
-            columns = [column + 8 * block for block in range(len(pairs))]
             if vector == WIDEST_STORE:
-                result.store_wide(row, tile.column, columns, pairs)
-            else:
-                for first, sums in zip(columns, pairs, strict=True):
-                    result.store(row, first, sums)
+                result.store_wide(row, tile.column, pairs)
+                continue
+            for block, sums in enumerate(pairs):
+                result.store(row, column + 8 * block, sums)
 
     multiply_tiles(
         k, operands[0], plan, (m, n, depth), arrays, (False, False), store, other=operands[1]
@@ -136,20 +135,18 @@ class ScaledResult:
                 values = self._complete(row, access, sums[start : start + vector])
                 self._accesses.store(target, access, values)
 
-    def store_wide(
-        self, row: Value, tile_column: Value, columns: Sequence[Value],
-        pairs: Sequence[Sequence[Value]],
-    ) -> None:  # fmt: skip
-        """Apply the epilogue to pairs of sums, and store them in accesses of 16 bytes."""
+    def store_wide(self, row: Value, column: Value, pairs: Sequence[Sequence[Value]]) -> None:
+        """Apply the epilogue to pairs of sums of a row, and store them 16 bytes at a time."""
         k = self._k
         clamped_row = k.minimum(row, self._rows - 1)
-        completed = [
-            self._complete(clamped_row, k.minimum(column, self._columns - 2) // 2, sums)
-            for column, sums in zip(columns, pairs, strict=True)
-        ]
-        bounds = row < self._rows, tile_column, self._columns
         first_access = row.cast(u64) * (self._columns // WIDEST_STORE).cast(u64)
-        store_wide(k, self._accesses.element, (self._c, first_access), bounds, completed)
+        store_wide(
+            k, self._accesses.element, (self._c, first_access),
+            (row < self._rows, column, self._columns), pairs,
+            lambda first, sums: self._complete(
+                clamped_row, k.minimum(first, self._columns - 2) // 2, sums
+            ),
+        )  # fmt: skip
 
     def _complete(self, row: Value, access: Value, sums: Sequence[Value]) -> list[Value]:
         """Apply scales and bias to adjacent sums; sums stored as i32 stay as they are."""

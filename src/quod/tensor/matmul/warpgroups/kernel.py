@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 
 from quod.kernel import (
@@ -60,22 +60,27 @@ def first_column(k: Builder) -> Value:
 
 def store_wide(
     k: Builder, element: Type, row: tuple[Value, Value], bounds: tuple[Value, Value, Value],
-    pairs: Sequence[Sequence[Value]],
+    pairs: Sequence[Sequence[Value]], complete: Callable[[Value, Sequence[Value]], Sequence[Value]],
 ) -> None:  # fmt: skip
     """Store an instance's part of a row, two columns of every eight, in accesses of 16 bytes.
 
     row: The memory of a matrix, and the index of the row's first access of 16 bytes.
     bounds: Whether the row is in the matrix, the tile's first column, and the columns of a row.
+    complete: Applies the epilogue to the pair of sums at a column.
     """
     (memory, first_access), (is_row, column, columns) = row, bounds
     memory = memory.cast(u32)
     pack = k.pack_f16 if element is f16 else k.pack_bf16
-    words = [pack(*pair) for pair in pairs]
-    for start in range(0, len(words), QUAD):
-        row_words = transposed(k, words[start : start + QUAD])
-        first_column = column + ((lane_of(k) & (QUAD - 1)) + start) * WIDEST_STORE
-        with k.if_(is_row & (first_column < columns)):
-            access = first_access + (first_column // WIDEST_STORE).cast(u64)
+    # Few pairs at a time, as results take registers until they are stored.
+    for start in range(0, len(pairs), QUAD):
+        words = [
+            pack(*complete(column + 8 * block + first_column(k), pairs[block]))
+            for block in range(start, start + QUAD)
+        ]
+        row_words = transposed(k, words)
+        store_column = column + ((lane_of(k) & (QUAD - 1)) + start) * WIDEST_STORE
+        with k.if_(is_row & (store_column < columns)):
+            access = first_access + (store_column // WIDEST_STORE).cast(u64)
             k.store(k.pointer_add(memory, access * (WIDEST_STORE // 2)), 0, *row_words)
 
 
@@ -97,17 +102,17 @@ class _Result:
 
     def store(self, row: Value, column: Value, pairs: Sequence[Sequence[Value]]) -> None:
         """Store the sums of one row, two columns of every eight, after the epilogue."""
-        k, quad_lane = self._k, lane_of(self._k) & (QUAD - 1)
-        columns = [column + 8 * block + 2 * quad_lane for block in range(len(pairs))]
-        completed_pairs = [self._complete(row, *pair) for pair in zip(columns, pairs, strict=True)]
-        if self._vector < WIDEST_STORE:
-            for first_column, values in zip(columns, completed_pairs, strict=True):
-                self._store(row, first_column, values)
+        k = self._k
+        if self._vector == WIDEST_STORE:
+            store_wide(
+                k, self._pairs.element, (self._c, self._row_access(row, WIDEST_STORE)),
+                (row < self._rows, column, self._columns), pairs,
+                lambda first, sums: self._complete(row, first, sums),
+            )  # fmt: skip
             return
-        store_wide(
-            k, self._pairs.element, (self._c, self._row_access(row, WIDEST_STORE)),
-            (row < self._rows, column, self._columns), completed_pairs,
-        )  # fmt: skip
+        for block, sums in enumerate(pairs):
+            pair_column = column + 8 * block + first_column(k)
+            self._store(row, pair_column, self._complete(row, pair_column, sums))
 
     def _row_access(self, row: Value, vector: int) -> Value:
         """Return the index of a row's first access, for accesses of `vector` elements."""
