@@ -56,6 +56,24 @@ def attended(q: Any, k: Any, v: Any, *, scale: float, causal: bool = False, leng
     return weights @ v
 
 
+def masked(q: Any, k: Any, v: Any, seen: Any, bias: Any = 0) -> Any:
+    """Attention with a mask of booleans and numbers that are added to the logits."""
+    shared = q.shape[-3] // k.shape[-3]
+    k, v = k.repeat_interleave(shared, -3), v.repeat_interleave(shared, -3)
+    weights = (q @ k.mT / q.shape[-1] ** 0.5 + bias).masked_fill(~seen, -1e9)
+    return torch.softmax(weights, -1) * seen @ v
+
+
+def masked_causally(q: Any, k: Any, v: Any, mask: Any) -> Any:
+    queries, keys = q.shape[-2], k.shape[-2]
+    return masked(q, k, v, torch.ones(queries, keys).tril(keys - queries).bool(), mask)
+
+
+def within(k: Any, lengths: Any) -> Any:
+    ends = lengths.clamp(max=k.shape[-2]).view(-1, 1, 1, 1)
+    return torch.arange(k.shape[-2]) < ends
+
+
 def product(transpose_a: bool, transpose_b: bool) -> Callable[..., Any]:
     def exact(a: Any, b: Any, bias: Any = 0, residual: Any = 0) -> Any:
         a, b = a.mT if transpose_a else a, b.mT if transpose_b else b
@@ -79,6 +97,8 @@ LENGTHS = torch.tensor([3, 9, 0])
 TARGETS = torch.tensor([[0, 6, -100], [3, 3, 1]])
 PICKED = torch.tensor([[2, 0, 2], [2, 5, 1]])
 HEADS = ((3, 4, 5, 8), (3, 2, 7, 8), (3, 2, 7, 8))
+MASK = torch.arange(3 * 5 * 7).view(3, 1, 5, 7) % 11 < 6
+MASK[1, 0, 2] = False
 
 
 def loss(reduction: str) -> Case:
@@ -92,6 +112,12 @@ def loss(reduction: str) -> Case:
 
 CASES = {
     "softmax": Case(ops.softmax, lambda x: torch.softmax(x, -1), ((3, 5, 9),)),
+    "softmax of an inner axis": Case(
+        lambda x: ops.softmax(x, dim=-2), lambda x: torch.softmax(x, -2), ((3, 5, 9),)
+    ),
+    "softmax of the first axis": Case(
+        lambda x: ops.softmax(x, 0), lambda x: torch.softmax(x, 0), ((3, 5, 9),)
+    ),
     "rms norm": Case(
         lambda x, w: ops.rms_norm(x, w, epsilon=1e-3),
         lambda x, w: F.rms_norm(x, (9,), w, 1e-3), ((3, 5, 9), (9,)),
@@ -138,6 +164,18 @@ CASES = {
     "attention lengths": Case(
         lambda q, k, v: ops.attention(q, k, v, causal=True, lengths=LENGTHS),
         lambda q, k, v: attended(q, k, v, scale=8**-0.5, causal=True, lengths=LENGTHS), HEADS,
+    ),
+    "attention mask": Case(
+        lambda q, k, v: ops.attention(q, k, v, mask=MASK),
+        lambda q, k, v: masked(q, k, v, MASK), HEADS,
+    ),
+    "attention added mask": Case(
+        lambda q, k, v, mask: ops.attention(q, k, v, causal=True, mask=mask), masked_causally,
+        (*HEADS, (5, 7)),
+    ),
+    "attention lengths and mask": Case(
+        lambda q, k, v: ops.attention(q, k, v, lengths=LENGTHS, mask=MASK),
+        lambda q, k, v: masked(q, k, v, MASK & within(k, LENGTHS)), HEADS,
     ),
     "loss mean": loss("mean"), "loss sum": loss("sum"), "losses": loss("none"),
     "embedding": Case(

@@ -21,7 +21,7 @@ X8 = X.to(torch.float8_e4m3fn)
 PICKED = torch.zeros(3, dtype=torch.int64)
 NUMBER = ("a float", "negative", "huge")
 CALLS: dict[str, tuple[dict[str, Any], dict[str, tuple[str, ...]]]] = {
-    "softmax": ({"x": X}, {}),
+    "softmax": ({"x": X, "dim": 0}, {"dim": ("negative",)}),
     "rms_norm": ({"x": X, "weight": VECTOR, "epsilon": 1e-6}, {"epsilon": ("a float", "huge")}),
     "layer_norm": (
         {"x": X, "weight": VECTOR, "bias": VECTOR, "epsilon": 1e-6},
@@ -43,8 +43,14 @@ CALLS: dict[str, tuple[dict[str, Any], dict[str, tuple[str, ...]]]] = {
     ),
     "linear": ({"x": X, "weight": X, "bias": None}, {"bias": ("None",)}),
     "attention": (
-        {"q": SQUARE, "k": SQUARE, "v": SQUARE, "scale": None, "causal": False, "lengths": None},
-        {"scale": ("None", "a float", "huge"), "causal": ("true",), "lengths": ("None",)},
+        {
+            "q": SQUARE, "k": SQUARE, "v": SQUARE, "scale": None, "causal": False, "lengths": None,
+            "mask": None, "dropout": 0.0,
+        },
+        {
+            "scale": ("None", "a float", "huge"), "causal": ("true",), "lengths": ("None",),
+            "mask": ("None", "one", "bits"), "dropout": ("a float",),
+        },
     ),
     "cross_entropy": (
         {"logits": X, "targets": PICKED, "ignore_index": -100, "reduction": "mean"},

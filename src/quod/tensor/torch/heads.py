@@ -9,7 +9,8 @@ from torch import Tensor
 
 from quod import tensor
 from quod.errors import InputError
-from quod.tensor.torch.library import Operator
+from quod.tensor.torch.library import Operator, check_tensor
+from quod.tensor.torch.masked_attention import check_mask, masked_attention
 from quod.tensor.torch.memory import (
     call,
     check_alike,
@@ -19,20 +20,36 @@ from quod.tensor.torch.memory import (
     empty_like,
     int32_indices,
 )
+from quod.validation import flag
 
 
 def attention(
     q: Tensor, k: Tensor, v: Tensor, *, scale: float | None = None, causal: bool = False,
-    lengths: Tensor | None = None,
+    lengths: Tensor | None = None, mask: Tensor | None = None, dropout: float = 0.0,
 ) -> Tensor:  # fmt: skip
-    """Return softmax(scale * q k^T) v of each head.
+    """Return softmax(scale * q k^T + mask) v of each head.
 
     See `quod.tensor.attention`; `softmax` says which tensors are accepted. `q` has the shape (...,
     heads, queries, size), `k` and `v` (..., kv_heads, keys, size). `lengths`, the number of keys of
     each sequence, is of int64, int32 or uint32, and has the shape of the leading axes, or (1,) if
     there are none.
+
+    `mask` can be broadcast to (..., heads, queries, keys): bool, True where a query sees a key, or
+    numbers, of float32 or the type of `q`, that are added to the logits; minus infinity hides a
+    key. `dropout` is the probability that a weight becomes 0; the others are divided by 1 -
+    `dropout`. With either, all weights are in memory, in f32, and NaN or infinity of a hidden key
+    is not hidden.
     """
-    return _ATTENTION(q, k, v, lengths, scale, causal)[0]
+    if mask is None and type(dropout) in (float, int) and dropout == 0:
+        return _ATTENTION(q, k, v, lengths, scale, causal)[0]
+    for name, each in (("q", q), ("k", k), ("v", v)):
+        check_tensor(name, each)
+    _check(q, k, v, lengths)
+    check_mask(q, k, mask, dropout)
+    return masked_attention(
+        q, k, v, scale=scale, causal=flag("causal", causal), lengths=lengths, mask=mask,
+        dropout=dropout,
+    )  # fmt: skip
 
 
 def _check_and_allocate(

@@ -1,23 +1,28 @@
-"""Softmax and the norms, along the last axis."""
+"""Softmax, and the norms along the last axis."""
 
 from __future__ import annotations
 
 from torch import Tensor
 
 from quod import tensor
-from quod.tensor.torch.library import Operator
+from quod.tensor.torch.library import Operator, check_tensor
 from quod.tensor.torch.memory import check_alike, check_shape, empty_like, one_like
+from quod.validation import whole_number
 
 
-def softmax(x: Tensor) -> Tensor:
-    """Return exp(x) / sum(exp(x)) along the last axis; see `quod.tensor.softmax`.
+def softmax(x: Tensor, dim: int = -1) -> Tensor:
+    """Return exp(x) / sum(exp(x)) along an axis, by default the last; see `quod.tensor.softmax`.
 
     `x` is f32, f16 or bf16, on the CPU or a GPU; the result is like it, and is differentiable once.
-    Tensors that are not contiguous are copied. Raises InputError, with the name of the argument,
-    for arguments that do not fit; DeviceError for tensors on two devices, or on one without
-    kernels.
+    Tensors that are not contiguous are copied, and one whose `dim` is not the last axis is
+    transposed. Raises InputError, with the name of the argument, for arguments that do not fit;
+    DeviceError for tensors on two devices, or on one without kernels.
     """
-    return _SOFTMAX(x)
+    if type(dim) is int and dim == -1:
+        return _SOFTMAX(x)
+    check_tensor("x", x)
+    axis = whole_number("dim", dim, -max(1, x.dim()), max(0, x.dim() - 1))
+    return _SOFTMAX(x.transpose(axis, -1)).transpose(axis, -1)
 
 
 def rms_norm(x: Tensor, weight: Tensor, *, epsilon: float = 1e-6) -> Tensor:
