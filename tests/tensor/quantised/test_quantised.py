@@ -126,7 +126,7 @@ def test_blocks_without_an_invertible_scale(name: str, size: float) -> None:
         (lambda: dequantise("Q4_0", np.zeros(18, np.int8)), "must be uint8, not int8"),
         (lambda: dequantise("Q4_0", np.zeros(17, np.uint8)), "whole blocks of 18 bytes"),
         (lambda: dequantise("BF16", np.zeros(3, np.float32)), "must be uint16, not float32"),
-        (lambda: quantise("Q4_K", np.zeros(256, np.float32)), "must be Q4_0, Q8_0 or NF4"),
+        (lambda: quantise("F16", np.zeros(256, np.float32)), "must be Q4_0, Q8_0, Q4_K, Q5_K"),
         (lambda: quantise("Q8_0", np.zeros(33, np.float32)), "whole blocks of 32"),
         (lambda: quantise("Q8_0", np.zeros(32)), "must be float32, not float64"),
         (lambda: quantise("Q8_0", np.full(32, np.nan, np.float32)), "must be finite"),

@@ -295,14 +295,17 @@ def _in_cache(
     size = plan.rows * plan.columns * plan.lanes
     sum_type = loaded_type(elements[0])
     buffer, lane = k.shared(sum_type, size * plan.down * plan.right), k.local_id()
-    with k.range(0, plan.rows * plan.columns * plan.down * plan.right) as zeroing:
+    # Register tiles beyond the matrix are left out.
+    down = k.minimum((of_a.extent - of_a.first + (plan.rows - 1)) // plan.rows, plan.down)
+    right = k.minimum((of_b.extent - of_b.first + (plan.panel[1] - 1)) // plan.panel[1], plan.right)
+    with k.range(0, right * (plan.rows * plan.columns * plan.down)) as zeroing:
         k.pointer_add(buffer, zeroing.index * plan.lanes)[lane] = k.constant(0, sum_type)
     with k.range(k.constant(0, u32), of_a.depth, plan.depth) as chunks:
         count = k.minimum(of_a.depth - chunks.index, plan.depth)
         a.fill(chunks.index, count)
         b.fill(chunks.index, count)
         k.barrier()
-        with k.range(0, plan.right) as panels, k.range(0, plan.down) as tiles:
+        with k.range(0, right) as panels, k.range(0, down) as tiles:
             tile_sums = k.pointer_add(buffer, (panels.index * plan.down + tiles.index) * size)
             offsets = [lane + start for start in range(0, size, plan.lanes)]
             old_sums = [tile_sums[offset] for offset in offsets]
@@ -314,7 +317,7 @@ def _in_cache(
             for offset, value, old in zip(offsets, loop.results, old_sums, strict=True):
                 tile_sums[offset] = value if sum_type is f32 else old + value.cast(sum_type)
         k.barrier()
-    with k.range(0, plan.right) as panels, k.range(0, plan.down) as tiles:
+    with k.range(0, down) as tiles, k.range(0, right) as panels:
         tile_sums = k.pointer_add(buffer, (panels.index * plan.down + tiles.index) * size)
         for index in range(plan.rows * plan.columns):
             row_index, column_index = divmod(index, plan.columns)

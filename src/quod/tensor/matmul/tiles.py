@@ -217,39 +217,50 @@ class CachedTile(_Tile):
         self._buffer = self._k.shared(f32, pitch * self._width)
 
     def fill(self, start: Value, count: Value) -> None:
-        """Fill the tile with the elements of k = `start` to `start + count - 1`."""
+        """Fill the tile with the elements of k = `start` to `start + count - 1`.
+
+        Panels beyond the matrix stay as they are.
+        """
         k = self._k
-        is_full = self._first + self._width <= self._extent
         if self._is_kept:
             is_full = count == self._step_depth
-        with k.if_(is_full):
-            self._fill(start, count, unmasked=True)
-        with k.if_(~is_full):
-            self._fill(start, count, unmasked=False)
-
-    def _fill(self, start: Value, count: Value, *, unmasked: bool) -> None:
-        """Fill the tile; unless `unmasked`, skip or clamp indices beyond the matrix."""
-        k, lane, lanes = self._k, self._k.local_id(), self._k.workgroup_size
-        if self._is_kept:
-            with k.range(0, self._width) as lines:
-                line = k.minimum(self._first + lines.index, self._extent - 1)
-                source = k.pointer_add(self._pointer, self._access_index(line, start))
-                target = k.pointer_add(self._buffer, lines.index * self._pitch)
-                for chunk_start in range(0, self._step_depth, lanes):
-                    if unmasked:
-                        target[lane + chunk_start] = source[lane + chunk_start].cast(f32)
-                        continue
-                    with k.if_(lane + chunk_start < count):
-                        target[lane + chunk_start] = source[lane + chunk_start].cast(f32)
+            with k.if_(is_full):
+                self._keep_lines(start, count, unmasked=True)
+            with k.if_(~is_full):
+                self._keep_lines(start, count, unmasked=False)
             return
         for panel in range(0, self._width, self._panel):
+            is_full = self._first + (panel + self._panel) <= self._extent
+            with k.if_(is_full):
+                self._fill_panel(panel, start, count, unmasked=True)
+            with k.if_(~is_full & (self._first + panel < self._extent)):
+                self._fill_panel(panel, start, count, unmasked=False)
+
+    def _keep_lines(self, start: Value, count: Value, *, unmasked: bool) -> None:
+        """Copy lines along K; unless `unmasked`, leave out elements beyond the matrix."""
+        k, lane, lanes = self._k, self._k.local_id(), self._k.workgroup_size
+        with k.range(0, self._width) as lines:
+            line = k.minimum(self._first + lines.index, self._extent - 1)
+            source = k.pointer_add(self._pointer, self._access_index(line, start))
+            target = k.pointer_add(self._buffer, lines.index * self._pitch)
+            for chunk_start in range(0, self._step_depth, lanes):
+                if unmasked:
+                    target[lane + chunk_start] = source[lane + chunk_start].cast(f32)
+                    continue
+                with k.if_(lane + chunk_start < count):
+                    target[lane + chunk_start] = source[lane + chunk_start].cast(f32)
+
+    def _fill_panel(self, panel: int, start: Value, count: Value, *, unmasked: bool) -> None:
+        """Fill a panel; unless `unmasked`, clamp indices beyond the matrix."""
+        k, lane, lanes = self._k, self._k.local_id(), self._k.workgroup_size
+        long_starts = range(panel, panel + self._panel, lanes)
+        # Lanes that read different lines find them in the cache again at the next k.
+        for starts in [long_starts] if self._along else [[each] for each in long_starts]:
             with k.range(0, count) as loop:
                 depth_index = loop.index
-                for long_start in range(panel, panel + self._panel, lanes):
-                    target = k.pointer_add(
-                        self._buffer,
-                        depth_index * self._panel + (panel * self._step_depth + long_start - panel),
-                    )
+                for long_start in starts:
+                    offset = panel * self._step_depth + long_start - panel
+                    target = k.pointer_add(self._buffer, depth_index * self._panel + offset)
                     target[lane] = self._load_lanes(
                         start + depth_index, self._first + long_start, unmasked=unmasked
                     )
