@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.datasets import load_digits
 
-from quod.inference import Layer, Perceptron
+from quod.inference import quantise_layers
 
 FOLDER = Path(__file__).parent
 WIDTHS = (784, 256, 128, 10)
@@ -62,33 +62,6 @@ def train_layers(x: Reals, labels: NDArray[np.int64]) -> list[tuple[Reals, Reals
     return layers
 
 
-def quantise(layers: list[tuple[Reals, Reals]], x: Reals) -> Perceptron:
-    """Quantise to 8-bit weights with a scale per row, and scale each layer's activations.
-
-    x: the training images; the largest activation of each layer for these becomes 127.
-    """
-    perceptron_layers, scale = [], 1 / 127
-    for number, (w, b) in enumerate(layers):
-        is_last = number == len(layers) - 1
-        row_scales = np.abs(w).max(axis=1, keepdims=True) / 127
-        if is_last:
-            # Logits are compared with one another, so that all rows have one scale.
-            row_scales = np.full_like(row_scales, row_scales.max())
-        weights = np.rint(w / row_scales).astype(np.int8)
-        sum_scales = row_scales[:, 0] * scale
-        biases = np.rint(b / sum_scales).astype(np.int64)
-        if is_last:
-            perceptron_layers.append(Layer(weights, biases, None))
-            break
-        x = np.maximum(x @ w.T + b, 0)
-        next_scale = float(x.max()) / 127
-        perceptron_layers.append(
-            Layer(weights, biases, np.rint(sum_scales / next_scale * (1 << 24)).astype(np.int64))
-        )
-        scale = next_scale
-    return Perceptron(tuple(perceptron_layers))
-
-
 def main() -> None:
     """Write both files, and print the accuracy on digits that were not trained on."""
     digits = load_digits()
@@ -96,7 +69,8 @@ def main() -> None:
     order = np.random.default_rng(1).permutation(len(images))
     training_indices, held_out = order[:-360], order[-360:]
     layers = train_layers(images[training_indices] / 127, labels[training_indices])
-    perceptron = quantise(layers, images[training_indices] / 127)
+    samples = images[training_indices] / 127
+    perceptron = quantise_layers(layers, samples, input_scale=1 / 127).perceptron
     perceptron.write(FOLDER / "model.gguf")
     np.savez_compressed(
         FOLDER / "images.npz", images=images[held_out[:64]], labels=labels[held_out[:64]]

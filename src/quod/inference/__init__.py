@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from quod.inference.perceptron import Perceptron as Perceptron
     from quod.inference.prover import Inference as Inference
     from quod.inference.prover import Prover as Prover
+    from quod.inference.quantisation import QuantisedPerceptron as QuantisedPerceptron
+    from quod.inference.quantisation import quantise_layers as quantise_layers
+    from quod.inference.quantisation import quantise_module as quantise_module
     from quod.inference.statement import VerifyingKey as VerifyingKey
     from quod.inference.statement import error_terms as error_terms
     from quod.inference.transformer.generation import Batch as Batch
