@@ -161,6 +161,18 @@ def test_mistakes_are_detected(
         run(device, made(f16, 3, 600, 64, batch=1))
 
 
+def test_many_tiles_keep_the_sum_of_weights(tiling: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The largest logits are first, so that no step rescales: errors of steps must not add up."""
+    plan = WarpgroupPlan(64, 1, 16, (24, 240))
+    monkeypatch.setattr("quod.tensor.flash_attention.call.plan_attention", lambda *_, **__: plan)
+    case = made(f16, 64, 1024, 64, batch=1)
+    keys = np.asarray(case.k, np.float32)
+    keys[..., :8, :] = np.asarray(case.q, np.float32)[..., :8, :] * 2
+    case = Case(case.q, keys.astype(np.float16), case.v, 0.4)
+    _, logs = run(tiling, case)
+    assert np.abs(logs - exact(case, f16)[1]).max() <= 8e-6
+
+
 def test_rising_maxima(tiling: Any, by_warpgroups: list[int]) -> None:
     """Logits rise from tile to tile by less and by more than the threshold of rescaling."""
     for rise in (0.5, 40.0, -40.0):

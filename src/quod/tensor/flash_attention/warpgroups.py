@@ -351,7 +351,8 @@ class WarpgroupAttention:
             scaled_maximum = maximum * factor
             if masked:
                 scaled_maximum = k.select(maximum == LEAST, zero, scaled_maximum)
-            scale = k.exp2(k.fma(old, factor, -scaled_maximum), flush_subnormals=True)
+            # Exactly 1 if the maximum was not raised, as value sums are not scaled then.
+            scale = k.exp2((old - maximum) * factor, flush_subnormals=True)
             weights = [
                 k.exp2(k.fma(value, factor, -scaled_maximum), flush_subnormals=True)
                 for value in half
