@@ -101,11 +101,6 @@ class CorePlan:
         """Bytes of shared memory for tiles of 16-bit elements."""
         return 2 * self.stages * self.depth * sum(self.tile)
 
-    @property
-    def least(self) -> float:
-        """The minimum number of tiles of a product, as a fraction of the multiprocessors."""
-        return 0.75
-
     def groups(self, m: int, n: int) -> int:
         """Return the workgroups of a product."""
         return -(-m // self.tile[0]) * -(-n // self.tile[1])
@@ -254,6 +249,9 @@ CORE_PLANS = (
     CorePlan((64, 64), (32, 32), 64, 3),
 )
 """Plans of tensor cores, the largest tile first, as it reuses its copies most."""
+
+_BUSY = 0.75
+"""The fraction of the multiprocessors that the tiles of a plan for tensor cores must occupy."""
 
 PROMOTED_CORE_PLANS = tuple(replace(plan, promoted=True) for plan in CORE_PLANS[1:])
 """Plans of tensor cores with promoted sums, which take twice the registers."""
@@ -432,7 +430,7 @@ def largest(
     """
     shared_limit, (m, n, _) = device.machine(device.lanes).shared_bytes_limit, sizes
     for plan in plans:
-        fills_device = plan.groups(m, n) * batch >= plan.least * device.multiprocessors
+        fills_device = plan.groups(m, n) * batch >= _BUSY * device.multiprocessors
         fits_matrix = plan.tile[0] < 2 * m and plan.tile[1] < 2 * n
         if fills_device and fits_matrix and plan.shared_bytes <= shared_limit:
             return plan
