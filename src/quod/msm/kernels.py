@@ -72,8 +72,7 @@ def _register_accumulation(name: str, form: Form) -> None:
     if tuning.slots:
         register(
             f"msm.gpu.accumulate_affine[{name}]", affine_trees.accumulate_affine, group=group,
-            slots=tuning.slots, resident=tuning.resident, ahead=tuning.ahead,
-            inlined=tuning.inlined,
+            resident=tuning.resident, ahead=tuning.ahead, inlined=tuning.inlined,
         )  # fmt: skip
 
 

@@ -82,10 +82,10 @@ class Case:
             groups * LANES * self.slots * 3 * self.group.coordinate_words, 11, np.uint64
         )
         first = traced(
-            accumulate_affine, machine(LANES, 4, words=words), group=self.group, slots=self.slots,
-            resident=2, ahead=ahead, inlined=True,
+            accumulate_affine, machine(LANES, 4, words=words), group=self.group, resident=2,
+            ahead=ahead, inlined=True,
         )  # fmt: skip
-        interpret(first, groups, [count, *self.arrays, scratch])
+        interpret(first, groups, [count, *self.arrays, scratch, self.slots])
         noted = [int(i) for i in self.retries[1 : 1 + self.retries[0]]]
         assert len(set(noted)) == len(noted)
         words_of = self.sums.reshape(self.room, -1)
@@ -208,7 +208,7 @@ def test_registers() -> None:
     arch = "sm_90a"
     machine = ptx_machine(128, arch)
     kernel = accumulate_affine.trace(
-        machine, group=GROUPS["bls12_381.g1"], slots=256, resident=3, ahead=True, inlined=True
+        machine, group=GROUPS["bls12_381.g1"], resident=3, ahead=True, inlined=True
     )
     _, log = assemble(emit(kernel, machine), arch)
     used = usage(log)

@@ -223,22 +223,22 @@ def record(
         "inlined": chosen.inlined,
     }  # fmt: skip
     work = ChunkSums(chunks.table, entries, bases, sums, scratch)
-    pair_scratch: list[Buffer] = []
+    affine_arguments: tuple[Buffer | int, ...] = ()
     if shape is None:
         compiled = device.compile(accumulate, form=form, **static)
         workgroups = -(-plan.max_chunks // device.lanes)
         products = PRODUCTS_OF_BASE[form]
         multiply_adds = addition_cost(group, form, products)
     else:
-        compiled = device.compile(accumulate_affine, slots=shape.slots, **static)
+        compiled = device.compile(accumulate_affine, **static)
         workgroups = shape.workgroups
-        pair_scratch.append(scratch.slice(_retry_bytes(plan), scratch.nbytes))
+        affine_arguments = (scratch.slice(_retry_bytes(plan), scratch.nbytes), shape.slots)
         moved_bytes += plan.max_entries * bytes_of_addition(group)
         products, multiply_adds = PRODUCTS_OF_AFFINE, affine_cost(group)
     # The number of `retries`.
     recording.fill(scratch.slice(0, 4), label="accumulate")
     recording.launch(
-        compiled, workgroups, chunks.count, work, *pair_scratch, label="accumulate",
+        compiled, workgroups, chunks.count, work, *affine_arguments, label="accumulate",
         bytes=moved_bytes, modmuls=plan.max_entries * products * group.degree,
         multiply_adds=plan.max_entries * multiply_adds,
     )  # fmt: skip

@@ -89,7 +89,7 @@ class _ScratchSlots:
     like: an element in these limbs.
     """
 
-    def __init__(self, k: Builder, scratch: Value, like: CoordinateElement, slots: int) -> None:
+    def __init__(self, k: Builder, scratch: Value, like: CoordinateElement, slots: Value) -> None:
         values, _, self._rebuild = flatten(like)
         self._k = k
         self._count = len(values)
@@ -97,10 +97,9 @@ class _ScratchSlots:
         element = values[0].type
         self._values_per_unit = _UNIT_BYTES // element.bytes
         self._units = -(-self._count // self._values_per_unit)
-        workgroup_units = _ELEMENTS_PER_SLOT * slots * self._units * k.workgroup_size
-        first_unit = k.workgroup_id().cast(types.u64) * workgroup_units + k.local_id().cast(
-            types.u64
-        )
+        slot_units = _ELEMENTS_PER_SLOT * self._units * k.workgroup_size
+        first_slot = k.workgroup_id().cast(types.u64) * slots.cast(types.u64)
+        first_unit = first_slot * slot_units + k.local_id().cast(types.u64)
         self._memory = k.pointer_add(scratch.cast(element), first_unit * self._values_per_unit)
 
     def _offsets(self, index: Value) -> list[Value]:
@@ -322,9 +321,9 @@ def accumulate_affine(
     count: Pointer[U32],
     work: ChunkSums,
     scratch: Pointer[U64],
+    slots: U32,
     *,
     group: Group,
-    slots: int,
     resident: int,
     ahead: bool,
     inlined: bool,
@@ -349,7 +348,7 @@ def accumulate_affine(
         remaining = k.select(
             first_rank < chunks, (chunks - first_rank + (instances - 1)) // instances, 0
         )
-        trees_at_once = k.constant(slots, types.u32) // slots_per_tree
+        trees_at_once = slots // slots_per_tree
         trees = k.minimum(trees_at_once, remaining)
 
         def entry_pairs(j: Value) -> _EntryPairs:
