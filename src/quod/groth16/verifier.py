@@ -27,7 +27,7 @@ from typing import Any
 
 import numpy as np
 
-from quod.curve.affine_law import plain_point
+from quod.curve.affine_law import AffineGroup, plain_point
 from quod.curve.array import Point, from_points, to_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
@@ -68,38 +68,30 @@ class Verification:
     `VerifyingKey.begin` returns one. Call `start` with A and B, then `finish` with C; both check
     points as `VerifyingKey.verify` does, and raise the same errors.
 
-    inputs: the point IC_0 + sum of x_i * IC_i.
+    inputs: the point IC_0 + sum of x_i * IC_i, whose Miller loop the constructor computes.
     """
 
     def __init__(self, key: VerifyingKey, inputs: G1Point) -> None:
         self._key = key
-        self._law = g1_group(CURVES[key.curve])
-        self._inputs = inputs
-        self._values: Words | None = None
-
-    def first_pairs(self, a: G1Point, b: G2Point) -> list[Pair]:
-        """Return the pairs that depend only on A and B."""
-        return [(a, b), (self._law.negate(self._inputs), self._key.gamma_g2)]
-
-    def last_pair(self, c: G1Point) -> Pair:
-        """Return the pair that depends on C."""
-        return self._law.negate(c), self._key.delta_g2
+        self._inputs_value = self._miller_value(key._pair_of_inputs(inputs))
+        self._first_value: Words | None = None
 
     def start(self, a: G1Point, b: G2Point) -> None:
-        """Compute the Miller loops of the pairs of A and B."""
+        """Compute the Miller loop of A and B."""
         a, b = self._key._validate_proof_points(pi_a=a, pi_b=b)
-        self._values = self._miller_values(self.first_pairs(a, b))
+        self._first_value = self._miller_value((a, b))
 
     def finish(self, c: G1Point) -> bool:
         """Return whether the proof is valid; raise InputError before a call of `start`."""
-        if self._values is None:
+        if self._first_value is None:
             raise InputError("a verification needs A and B before C")
         (c,) = self._key._validate_proof_points(pi_c=c)
-        last_value = self._miller_values([self.last_pair(c)])
-        return self._key._equation_holds(np.concatenate([self._values, last_value]))
+        last_value = self._miller_value(self._key._pair_of_c(c))
+        values = (self._first_value, self._inputs_value, last_value)
+        return self._key._equation_holds(np.concatenate(values))
 
-    def _miller_values(self, pairs: Sequence[Pair]) -> Words:
-        return miller_values(self._key.device, CURVES[self._key.curve], pairs)
+    def _miller_value(self, pair: Pair) -> Words:
+        return miller_values(self._key.device, CURVES[self._key.curve], [pair])
 
 
 @frozen(eq=False)
@@ -256,17 +248,25 @@ class VerifyingKey:
         """
         inputs, proof = self._validate_statement(public, proof)
         a, b, c = self._validate_points(proof)
-        verification = self._begin(inputs)
-        pairs = [*verification.first_pairs(a, b), verification.last_pair(c)]
+        pairs = [self._pair_of_inputs(self._point_of_inputs(inputs)), (a, b), self._pair_of_c(c)]
         return self._equation_holds(miller_values(self.device, self._parameters, pairs))
 
     def begin(self, public: Iterable[int | str]) -> Verification:
         """Begin to verify a proof before its points are known; raises as `verify` does."""
-        return self._begin(self._validate_inputs(public))
+        return Verification(self, self._point_of_inputs(self._validate_inputs(public)))
 
-    def _begin(self, inputs: Sequence[int]) -> Verification:
-        group = self._group(1)
-        return Verification(self, sum_of_multiples(self.device, group, self.ic, [1, *inputs]))
+    def _point_of_inputs(self, inputs: Sequence[int]) -> G1Point:
+        """Return IC_0 + sum of x_i * IC_i."""
+        group, (constant, *points) = self._group(1), self.ic
+        return self._law.add(constant, sum_of_multiples(self.device, group, points, inputs))
+
+    def _pair_of_inputs(self, inputs: G1Point) -> Pair:
+        """Return the pair that depends on the public inputs alone."""
+        return self._law.negate(inputs), self.gamma_g2
+
+    def _pair_of_c(self, c: G1Point) -> Pair:
+        """Return the pair that depends on C."""
+        return self._law.negate(c), self.delta_g2
 
     def _equation_holds(self, values: Words) -> bool:
         """Return whether the pairing product of these Miller loop values is e(alpha, beta)."""
@@ -399,6 +399,10 @@ class VerifyingKey:
     @property
     def _parameters(self) -> PairingCurve:
         return CURVES[self.curve]
+
+    @property
+    def _law(self) -> AffineGroup[int]:
+        return g1_group(self._parameters)
 
     def _group(self, degree: int) -> Group:
         return GROUPS[f"{self.curve}.g{degree}"]
