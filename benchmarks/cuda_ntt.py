@@ -57,7 +57,7 @@ def products(tuning: Tuning, log2_size: int) -> float:
     for number, log_rows in enumerate(split):
         inner: Literal["none", "full"] = "full" if number else "none"
         shape = PassParameters("descending", tuning.tile(log_rows), "upper", 1, inner)
-        total += shape.products
+        total += shape.twiddle_products + shape.factor_products
     return total * (1 << log2_size)
 
 

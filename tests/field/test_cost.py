@@ -9,9 +9,10 @@ import pytest
 from quod.codegen.ptx.machine import ptx_machine
 from quod.curve.groups import GROUPS
 from quod.field.any_field import field_arithmetic
-from quod.field.cost import product_cost, square_cost
+from quod.field.cost import prepared_product_cost, product_cost, square_cost
 from quod.field.moduli import MODULI, Modulus
 from quod.field.spec import FieldSpec
+from quod.field.strategies.limbs32 import Limbs32
 from quod.kernel import U64, Builder, Pointer, kernel
 from quod.kernel.ir import types
 from quod.kernel.ir.nodes import Block, walk
@@ -21,12 +22,16 @@ MACHINE = ptx_machine(32)
 
 @kernel
 def one(
-    k: Builder, a: Pointer[U64], *, spec: FieldSpec, what: Literal["product", "square"]
+    k: Builder, a: Pointer[U64], *, spec: FieldSpec, what: Literal["product", "square", "prepared"]
 ) -> None:
-    """A product or a square."""
+    """A product, a square, or a product with a prepared factor."""
     field = field_arithmetic(k, spec)
     x, y = field.load(a, 0), field.load(a, 1)
-    field.store(a, 0, field.multiply(x, y) if what == "product" else field.square(x))
+    if what == "prepared":
+        assert isinstance(field, Limbs32)
+        field.store(a, 0, field.multiply_prepared(x, k.load(a, 0, 2 * field.word_count)))
+    else:
+        field.store(a, 0, field.multiply(x, y) if what == "product" else field.square(x))
 
 
 def word_products(spec: FieldSpec, what: str) -> int:
@@ -63,3 +68,9 @@ def test_costs_match_traced_kernels(name: str, degree: int) -> None:
     spec = spec_of(modulus, degree)
     assert product_cost(modulus, degree) == word_products(spec, "product")
     assert square_cost(modulus, degree) == word_products(spec, "square")
+
+
+@pytest.mark.parametrize("name", MODULI)
+def test_costs_of_prepared_products(name: str) -> None:
+    modulus = MODULI[name]
+    assert prepared_product_cost(modulus) == word_products(modulus, "prepared")

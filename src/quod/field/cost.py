@@ -17,6 +17,16 @@ def product_cost(modulus: Modulus, degree: int = 1) -> int:
     return degree * (degree * products + _reduction_cost(modulus))
 
 
+def prepared_product_cost(modulus: Modulus) -> int:
+    """Return the multiply-adds of a product with a prepared factor.
+
+    See `quod.field.strategies.prepared_products`.
+    """
+    words = modulus.words
+    multiplied_words = words - reduction_form(modulus.value, words).first
+    return words * (words + 1) + words - 1 + multiplied_words * (multiplied_words + 1) // 2
+
+
 def square_cost(modulus: Modulus, degree: int = 1) -> int:
     """Return the multiply-adds of a square in the prime field or its quadratic extension."""
     words = modulus.words

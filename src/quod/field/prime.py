@@ -43,10 +43,12 @@ class PrimeField(FieldArithmetic[Element]):
         below the radix.
     memory_exponent: log2 of the Montgomery radix in memory.
     room: exclusive bound of the integers that the limbs hold.
+    prepares_factors: whether `multiply_prepared` is available.
     """
 
     limb_bits: int
     limb_type: Type = types.u64
+    prepares_factors: bool = False
 
     def __init__(self, k: Builder, modulus: Modulus) -> None:
         self.k = k
@@ -195,6 +197,13 @@ class PrimeField(FieldArithmetic[Element]):
     def multiply_constant(self, a: Element, value: int) -> Element:
         """Multiply by a static integer with the fewest instructions."""
         return self.multiply(a, self.constant(value))
+
+    def multiply_prepared(self, a: Element, words: Sequence[Value]) -> Element:
+        """Multiply by a factor in memory, given by the words of its `prepared_factor`.
+
+        Only if `prepares_factors`. The product has the Montgomery radix of `a`.
+        """
+        raise TraceError(f"{type(self).__name__} has no products with prepared factors")
 
     def is_shorter_negated(self, value: int) -> bool:
         """Return whether `multiply_constant` by -value is shorter than by value."""

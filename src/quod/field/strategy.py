@@ -28,10 +28,13 @@ class Strategy:
     suits: returns the cost of a product, in multiplications per instance, or the reason why the
         machine or modulus is not supported.
     arithmetic: creates the field's arithmetic in a kernel.
+    prepares: returns whether the arithmetic multiplies by prepared factors; see
+        `PrimeField.multiply_prepared`.
     """
 
     suits: Callable[[Machine, Modulus], float | str]
     arithmetic: Callable[[Builder, Modulus], PrimeField]
+    prepares: Callable[[Modulus], bool] = lambda modulus: False
 
 
 @frozen
@@ -73,15 +76,20 @@ def prime_field(k: Builder, modulus: Modulus) -> PrimeField:
 
     Raises UnsupportedModulusError, with the reason of each strategy, if none suits.
     """
+    return strategy_for(k.machine, modulus).arithmetic(k, modulus)
+
+
+def strategy_for(machine: Machine, modulus: Modulus) -> Strategy:
+    """Return the cheapest strategy of a field for a machine; raises as `prime_field` does."""
     remedy = "take one of quod.field.NAMED, or make one; for an Extension use extension_field"
     instance("the field", modulus, Modulus, remedy, error=TraceError)
     best: tuple[float, Strategy] | None = None
     rejections = []
     for candidate in CANDIDATES:
-        if modulus.bits not in candidate.bits or not _is_considered(candidate, k.machine, best):
+        if modulus.bits not in candidate.bits or not _is_considered(candidate, machine, best):
             continue
         row = strategy(candidate.name)
-        cost = row.suits(k.machine, modulus)
+        cost = row.suits(machine, modulus)
         if isinstance(cost, str):
             rejections.append(f"; {candidate.name}: {cost}")
         elif best is None or cost < best[0]:
@@ -93,7 +101,7 @@ def prime_field(k: Builder, modulus: Modulus) -> PrimeField:
         raise UnsupportedModulusError(
             f"no limb strategy for elements of {modulus.name} on this machine{''.join(rejections)}"
         )
-    return best[1].arithmetic(k, modulus)
+    return best[1]
 
 
 def _is_considered(candidate: Candidate, machine: Machine, best: object) -> bool:

@@ -129,6 +129,52 @@ class CarryChains:
                 even_sum = self._row(even_sum, i + 1, a[1::2], factor)
         return self._join(even_sum, odd_sum)
 
+    def high_product(self, a: Words, b: Words, first_column: int) -> list[Value]:
+        """Return the words of a * b from `first_column` on, without the products of lower columns.
+
+        a[i] * b[j] is in column i + j; a and b have equally many words, more than `first_column`.
+        """
+        size = 2 * len(a) - first_column
+        even_sum: list[Value | None] = [None] * size
+        odd_sum: list[Value | None] = [None] * size
+        for i, factor in enumerate(b):
+            for start in (max(0, first_column - i), max(0, first_column - i) + 1):
+                word = start + i - first_column
+                if word % 2 == 0:
+                    even_sum = self._row(even_sum, word, a[start::2], factor)
+                else:
+                    odd_sum = self._row(odd_sum, word - 1, a[start::2], factor)
+        return self._join(even_sum, odd_sum)
+
+    def low_product(self, a: Words, b: Words, size: int) -> list[Value]:
+        """Return a * b modulo 2**(32 * size)."""
+        even_sum: list[Value | None] = [None] * size
+        odd_sum: list[Value | None] = [None] * (size - 1)
+        for i, factor in enumerate(b[:size]):
+            for start in (0, 1):
+                multiplicand = a[start : size - i : 2]
+                if (i + start) % 2 == 0:
+                    even_sum = self._low_row(even_sum, i + start, multiplicand, factor)
+                else:
+                    odd_sum = self._low_row(odd_sum, i + start - 1, multiplicand, factor)
+        return self._join(even_sum, odd_sum)
+
+    def _low_row(
+        self, sum_: list[Value | None], first: int, multiplicand: Words, factor: Value
+    ) -> list[Value | None]:
+        """Add a row of products modulo the range of a sum, whose highest words the row reaches."""
+        reaches_half = first + 2 * len(multiplicand) > len(sum_)
+        pairs = multiplicand[:-1] if reaches_half else multiplicand
+        words, carry = self.multiply_row(sum_, first, pairs, factor) if pairs else (sum_, None)
+        if not reaches_half:
+            return list(words)
+        top = multiplicand[-1] * factor
+        if words[-1] is not None:
+            top = top + words[-1]
+        if carry is not None:
+            top = self.k.emit("addc", (top, self.zero, carry))
+        return [*words[:-1], top]
+
     def _row(
         self, sum_: list[Value | None], first: int, multiplicand: Words, factor: Value
     ) -> list[Value | None]:

@@ -1,6 +1,7 @@
 """Saturated 32-bit limbs: one element per instance, in carry chains of NVIDIA's multiply-add.
 
-See `quod.field.strategies.carry_chains` and `quod.field.strategies.reduction`.
+See `quod.field.strategies.carry_chains`, `quod.field.strategies.reduction` and
+`quod.field.strategies.prepared_products`.
 """
 
 from __future__ import annotations
@@ -10,8 +11,14 @@ from typing import ClassVar, Literal
 
 from quod.field.element import Element
 from quod.field.moduli import Modulus
+from quod.field.prepared_factor import prepared_factor
 from quod.field.strategies.carry_chains import KARATSUBA_WORDS, CarryChains
 from quod.field.strategies.inversion import Inversion32
+from quod.field.strategies.prepared_products import (
+    PreparedProducts,
+    prepares,
+    product_bound,
+)
 from quod.field.strategies.reduction import Reducer, row_fits
 from quod.field.strategies.saturated import SaturatedLimbs
 from quod.field.strategy import Strategy
@@ -37,6 +44,7 @@ class Limbs32(SaturatedLimbs):
     def __init__(self, k: Builder, modulus: Modulus) -> None:
         super().__init__(k, modulus)
         self._reducer = Reducer(CarryChains(k), self.p, self.factor_limbs, self.is_full)
+        self.prepares_factors = prepares(modulus)
 
     def _is_full(self, modulus: Modulus) -> bool:
         return not row_fits(modulus.value, modulus.value, modulus.words)
@@ -112,6 +120,31 @@ class Limbs32(SaturatedLimbs):
         assert total is not None
         return tuple(self._reducer.reduce(total))
 
+    def multiply_prepared(self, a: Element, words: Words) -> Element:
+        return self._multiply_prepared(a, self._halves(words))
+
+    def multiply_constant(self, a: Element, value: int) -> Element:
+        if not self.prepares_factors:
+            return super().multiply_constant(a, value)
+        factor = prepared_factor(self.modulus, value % self.p)
+        limbs = self._reducer.chains.constant(factor, 2 * self.factor_limbs)
+        return self._multiply_prepared(a, limbs)
+
+    def _multiply_prepared(self, a: Element, factor: Words) -> Element:
+        self._check_own(a)
+        a, size = self._fit(a), self.factor_limbs
+        limbs = self._call(
+            "prepared_product", self._prepared_body, a.limbs[:size], factor[:size], factor[size:],
+            inline=True,
+        )  # fmt: skip
+        return self._element(limbs, product_bound(a.bound, self.p, size), a.exponent)
+
+    def _prepared_body(
+        self, k: Builder, a: Words, factor: Words, quotient: Words
+    ) -> tuple[Value, ...]:
+        products = PreparedProducts(self._reducer.chains, self.p, self.factor_limbs)
+        return tuple(products.multiply(a, factor, quotient))
+
     # --- inversion
 
     def _inverse_body(self, k: Builder, a: Element) -> Element:
@@ -144,4 +177,4 @@ def _suits(machine: Machine, modulus: Modulus) -> float | str:
     return 2 * modulus.words**2
 
 
-STRATEGY = Strategy(_suits, Limbs32)
+STRATEGY = Strategy(_suits, Limbs32, prepares)

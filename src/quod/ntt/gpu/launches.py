@@ -5,11 +5,11 @@ from __future__ import annotations
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.stream import RecordingStream
-from quod.field.cost import product_cost
+from quod.field.cost import prepared_product_cost, product_cost
 from quod.field.moduli import Modulus
 from quod.ntt.gpu.factors import Transform
 from quod.ntt.gpu.schedule import Tuning
-from quod.ntt.gpu.tables import table_bytes, tables_of_pass
+from quod.ntt.gpu.tables import prepares_twiddles, table_bytes, tables_of_pass
 from quod.ntt.gpu.transform import (
     BitReversedSide,
     FactorTables,
@@ -72,6 +72,9 @@ def record_transform(
         several passes the first then writes to a second buffer, from which the last one reads.
     """
     modulus, log_size = transform.modulus, transform.log_size
+    elements, cost = batch << log_size, product_cost(modulus)
+    prepared = prepares_twiddles(device, modulus)
+    twiddle_cost = prepared_product_cost(modulus) if prepared else cost
     split = tuning.split(log_size)
     strides = [sum(split[:pass_index]) for pass_index in range(len(split))]
     order = list(range(len(split)))
@@ -109,8 +112,10 @@ def record_transform(
             PassExtents(columns, log_size, log_stride, tables.log_split),
             label=f"{label} {pass_index + 1}/{len(order)}",
             bytes=2 * data.nbytes + tables.nbytes,
-            modmuls=round(shape.products * (batch << log_size)),
-            multiply_adds=round(shape.products * (batch << log_size) * product_cost(modulus)),
+            modmuls=round((shape.twiddle_products + shape.factor_products) * elements),
+            multiply_adds=round(
+                (shape.twiddle_products * twiddle_cost + shape.factor_products * cost) * elements
+            ),
         )  # fmt: skip
 
 

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
+
+import numpy as np
 
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
+from quod.field.moduli import Modulus
+from quod.field.prepared_factor import prepared_factor
+from quod.field.strategy import strategy_for
 from quod.frozen import frozen
 from quod.ntt.gpu.factors import (
     Transform,
@@ -55,7 +61,8 @@ def inner_kind(device: AnyDevice, element_bytes: int, log_rows: int, log_stride:
 def table_bytes(device: AnyDevice, element_bytes: int, log_rows: int, log_stride: int) -> int:
     """Return an upper bound on the bytes of a pass's tables."""
     rows = 1 << log_rows
-    entries = 2 * rows if log_stride == 0 else rows
+    # A prepared twiddle takes two elements.
+    entries = 3 * rows if log_stride == 0 else 2 * rows
     if log_stride:
         if inner_kind(device, element_bytes, log_rows, log_stride) == "full":
             entries += rows << log_stride
@@ -74,13 +81,26 @@ def tables_of_pass(
     return store_of(device).find((transform, log_rows, log_stride), build)
 
 
+def prepares_twiddles(device: AnyDevice, modulus: Modulus) -> bool:
+    """Return whether kernels read twiddles as prepared factors."""
+    return strategy_for(device.machine(device.lanes), modulus).prepares(modulus)
+
+
+def _twiddle_table(device: AnyDevice, modulus: Modulus, twiddles: Sequence[int]) -> Buffer:
+    if not prepares_twiddles(device, modulus):
+        return build_table(device, modulus, twiddles)
+    factors = [prepared_factor(modulus, twiddle) for twiddle in twiddles]
+    data = b"".join(factor.to_bytes(2 * modulus.bytes, "little") for factor in factors)
+    return device.upload(np.frombuffer(data, np.uint32))
+
+
 def _build(device: AnyDevice, transform: Transform, log_rows: int, log_stride: int) -> PassTables:
     """Build the tables of a pass; the twiddles are shared between passes."""
     modulus, p = transform.modulus, transform.modulus.value
     root = transform.root_of_order(log_rows)
     twiddles = store_of(device).find(
         (modulus, root, log_rows),
-        lambda: build_table(device, modulus, powers(root, 1 << log_rows, p)),
+        lambda: _twiddle_table(device, modulus, powers(root, 1 << log_rows, p)),
     )
     factors = factors_of_pass(transform, log_rows, log_stride)
     outer = build_table(device, modulus, factors.outer) if factors.outer else twiddles

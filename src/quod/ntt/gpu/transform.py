@@ -77,20 +77,25 @@ class PassParameters:
     resident: int = 0
 
     @property
-    def products(self) -> float:
-        """Average number of field multiplications per element."""
+    def twiddle_products(self) -> float:
+        """Average number of field multiplications by twiddles per element."""
         tile, total = self.tile, 0.0
         for first_level, levels in steps_of(tile.log_rows, tile.log_elements):
             total += levels / 2 - 1 + 2.0**-levels
             total += 1 - 2.0**-levels if first_level else 0
-        return total + {"none": 0, "split": 2}.get(self.inner, 1) + self.outer
+        return total
+
+    @property
+    def factor_products(self) -> int:
+        """The number of field multiplications by inner and outer factors per element."""
+        return {"none": 0, "split": 2}.get(self.inner, 1) + self.outer
 
 
 class FactorTables(Struct):
     """The factor tables of a pass, in Montgomery form; a kernel reads those its `PassParameters`
     names.
 
-    twiddles: powers of the root of order 2**log_rows.
+    twiddles: powers of the root of order 2**log_rows; as prepared factors, if the field has them.
     outer: one factor per row.
     inner: one factor per row; or inner[row << log_stride | c] for column c of a transform; or, if
         split, inner[row << log_split | c % 2**log_split].
@@ -234,14 +239,12 @@ class _Pass:
         if self.descending:
             elements = self.butterflies.transform(elements, self.tile.log_elements)
         with self.k.if_(step.first != 0) as branch:
-            factors = [
-                self._factor(
-                    self.factors.twiddles,
-                    step.power(reversed_bits(register, self.tile.log_elements)),
+            products = [
+                self._times_twiddle(
+                    elements[register], step.power(reversed_bits(register, self.tile.log_elements))
                 )
                 for register in registers[1:]
             ]
-            products = [x * factor for x, factor in zip(elements[1:], factors, strict=True)]
             branch.yield_(*self.butterflies.bounded([elements[0], *products]))
         with branch.otherwise():
             branch.yield_(*self.butterflies.bounded(elements))
@@ -315,13 +318,19 @@ class _Pass:
         result = elements[:1]
         for digit in range(1, len(elements)):
             power = position * reversed_bits(digit, step.levels)
-            result.append(elements[digit] * self._factor(self.factors.twiddles, power))
+            result.append(self._times_twiddle(elements[digit], power))
         return result
 
     def _is_row(self, bit: int) -> bool:
         return bit >= self.tile.log_columns
 
     # --- factors
+
+    def _times_twiddle(self, element: Element, power: Value) -> Element:
+        table, f, size = self.factors.twiddles, self.f, 2 * self.f.word_count
+        if f.prepares_factors:
+            return f.multiply_prepared(element, self.k.load(table, power * size, size))
+        return element * self._factor(table, power)
 
     def _factor(self, table: Value, entry: Value) -> Element:
         return self.f.from_words(self.f.load_words_at(table, entry * self.f.word_count))
