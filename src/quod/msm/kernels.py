@@ -69,10 +69,10 @@ def _register_accumulation(name: str, form: Form) -> None:
         f"msm.gpu.accumulate[{name}, {form}]", gpu_accumulate.accumulate, group=group, form=form,
         resident=tuning.resident, ahead=tuning.ahead, inlined=tuning.inlined,
     )  # fmt: skip
-    if tuning.slots:
+    if form == "weierstrass":
         register(
             f"msm.gpu.accumulate_affine[{name}]", affine_trees.accumulate_affine, group=group,
-            resident=tuning.resident, ahead=tuning.ahead, inlined=tuning.inlined,
+            resident=tuning.resident, inlined=tuning.inlined,
         )  # fmt: skip
 
 

@@ -13,6 +13,7 @@ from quod.codegen.ptx.emitter import emit
 from quod.codegen.ptx.machine import ptx_machine
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
+from quod.device.emulated.device import EmulatedDevice
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.timeline import Timeline
 from quod.frozen import replace
@@ -21,6 +22,8 @@ from quod.msm import MsmBases, MsmOptions, affine_ints, msm_words
 from quod.msm.gpu.buckets import accumulate
 from quod.msm.gpu.buckets.accumulate import accumulate_again
 from quod.msm.gpu.buckets.affine_trees import accumulate_affine
+from quod.msm.gpu.device_limits import DeviceLimits
+from quod.msm.gpu.run.device_plan import plan_gpu_msm
 from tests.msm.inputs import (
     bases,
     by_logarithms,
@@ -75,7 +78,7 @@ class Case:
             bases_of(self.group, self.own), self.sums, self.retries,
         )  # fmt: skip
 
-    def run(self, groups: int, *, words: int = 64, ahead: bool = False) -> set[int]:
+    def run(self, groups: int, *, words: int = 64) -> set[int]:
         """The chunks that were noted; all others are checked, and all after their second chance."""
         count = np.array([len(self.chunks)], np.uint32)
         scratch = np.full(
@@ -83,7 +86,7 @@ class Case:
         )
         first = traced(
             accumulate_affine, machine(LANES, 4, words=words), group=self.group, resident=2,
-            ahead=ahead, inlined=True,
+            inlined=True,
         )  # fmt: skip
         interpret(first, groups, [count, *self.arrays, scratch, self.slots])
         noted = [int(i) for i in self.retries[1 : 1 + self.retries[0]]]
@@ -120,19 +123,18 @@ def ordinary(rng: random.Random, lengths: list[int]) -> list[list[int]]:
 
 
 @pytest.mark.parametrize(
-    ("name", "words", "ahead"),
+    ("name", "words"),
     one_and_others(
-        [("bn254.g1", 32, False), ("bn254.g1", 64, True), ("bls12_381.g1", 32, True),
-         ("bn254.g2", 64, False)],
-        always=[("bn254.g1", 32, False), ("bn254.g1", 64, True)],
+        [("bn254.g1", 32), ("bn254.g1", 64), ("bls12_381.g1", 32), ("bn254.g2", 64)],
+        always=[("bn254.g1", 32), ("bn254.g1", 64)],
     ),
-)  # fmt: skip
-def test_ordinary_chunks(name: str, words: int, ahead: bool) -> None:
+)
+def test_ordinary_chunks(name: str, words: int) -> None:
     """Nothing is noted; more chunks than instances, which take several at a time, and fewer."""
     rng = random.Random(name)
     lengths = [4, 4, 3, 4, 2, 1, 1, 3, 4, 4, 2, 3, 4, 1, 4, 2, 3, 1, 2, 4, 4, 4, 3, 1, 1, 2, 4]
     case = Case(name, ordinary(rng, lengths), 4)
-    assert case.run(1, words=words, ahead=ahead) == set()
+    assert case.run(1, words=words) == set()
 
 
 @pytest.mark.parametrize("slots", one_and_others([19, 70]))
@@ -202,13 +204,28 @@ def test_whole_msm(
     assert stage.modmuls % 6 == 0
 
 
+def test_scratch_memory_decides() -> None:
+    """Affine sums need many entries, and memory for all slots."""
+    plan = plan_gpu_msm(
+        GROUPS["bls12_381.g1"], 1 << 20, MsmOptions(), limits=DeviceLimits(), base_budget=1 << 40
+    )
+    few_entries = replace(plan, count=1 << 16)
+    small, large = (EmulatedDevice(memory_budget=budget) for budget in (1 << 20, 1 << 40))
+    retry_bytes = 4 * (plan.max_chunks + 1)
+    assert accumulate.scratch_bytes(large, plan) > 2 * retry_bytes
+    for device, other in (
+        (small, plan), (large, few_entries), (large, replace(plan, affine=False)),
+    ):  # fmt: skip
+        assert accumulate.scratch_bytes(device, other) < retry_bytes + 256
+
+
 @pytest.mark.thorough
 def test_registers() -> None:
     """Three workgroups fit a multiprocessor; only calls of the inversion keep values in memory."""
     arch = "sm_90a"
     machine = ptx_machine(128, arch)
     kernel = accumulate_affine.trace(
-        machine, group=GROUPS["bls12_381.g1"], resident=3, ahead=True, inlined=True
+        machine, group=GROUPS["bls12_381.g1"], resident=3, inlined=True
     )
     _, log = assemble(emit(kernel, machine), arch)
     used = usage(log)

@@ -22,7 +22,7 @@ from quod.device.runtime.background import Background
 from quod.device.runtime.future import Outcome
 from quod.device.runtime.stream import RecordingStream
 from quod.field.array import Words
-from quod.frozen import frozen
+from quod.frozen import frozen, replace
 from quod.groth16.resident import KeyBases
 from quod.msm.gpu.device_limits import DeviceLimits
 from quod.msm.gpu.layout import GpuMsmPlan
@@ -49,6 +49,7 @@ class MsmMemory:
     """The device memory of a key's MSMs.
 
     multiples: the number of precomputed multiples per base; None for as many as save time.
+    affine: whether workspaces have the scratch memory of affine sums; see `GpuMsmPlan`.
     workspaces: sizes of the workspaces in bytes.
     base_bytes: bytes of the resident bases.
     upload_bytes: additional bytes that are in use only while the bases are uploaded.
@@ -56,6 +57,7 @@ class MsmMemory:
     """
 
     multiples: int | None
+    affine: bool
     workspaces: tuple[int, ...]
     base_bytes: int
     upload_bytes: int
@@ -78,13 +80,15 @@ class MsmMemory:
         multiples: the numbers of multiples per base to try (None: as many as save time).
         lanes: the number of concurrent proofs.
 
-        If the best layout does not fit, fewer multiples are tried first, then fewer workspaces,
-        then streamed bases. Raises OutOfMemory, with the bytes needed, if no layout fits.
+        If the best layout does not fit, no affine sums are tried first, then fewer multiples, then
+        fewer workspaces, then streamed bases. Raises OutOfMemory, with the bytes needed, if no
+        layout fits.
         """
         resident = (
-            cls._resident(device, key_bases, multiples_per_base, workspace_count)
+            cls._resident(device, key_bases, multiples_per_base, workspace_count, affine)
             for workspace_count in workspaces
             for multiples_per_base in multiples or _MULTIPLES
+            for affine in (True, False)
         )
         nonempty = [bases for bases in key_bases if len(bases.points)]
         by_size = sorted(nonempty, key=lambda bases: bases.used_points.nbytes, reverse=True)
@@ -114,9 +118,10 @@ class MsmMemory:
         key_bases: Sequence[KeyBases],
         multiples: int | None,
         workspace_count: int,
+        affine: bool,
     ) -> MsmMemory:
         """Return the layout with all bases resident and `workspace_count` workspaces."""
-        plans = [_plan(device, bases, multiples) for bases in key_bases]
+        plans = [_plan(device, bases, multiples, affine) for bases in key_bases]
         sizes = sorted((workspace_bytes(device, plan) for plan in plans), reverse=True)
         # A base takes 64-bit words, and a byte that tells whether it is the point at infinity.
         base_bytes = sum(
@@ -132,8 +137,9 @@ class MsmMemory:
             default=0,
         )
         return cls(
-            multiples, tuple(_workspace_sizes(sizes, workspace_count)), base_bytes, upload_bytes, {}
-        )
+            multiples, affine, tuple(_workspace_sizes(sizes, workspace_count)), base_bytes,
+            upload_bytes, {},
+        )  # fmt: skip
 
     @classmethod
     def _streamed(
@@ -146,7 +152,7 @@ class MsmMemory:
         """Return the layout that streams some bases.
 
         The streamed MSMs share the bytes that the resident ones leave of the budget equally."""
-        resident_memory = cls._resident(device, resident, 1, 1)
+        resident_memory = cls._resident(device, resident, 1, 1, affine=False)
         budget_per_msm = (budget - resident_memory.nbytes(device)) // len(streamed)
         plans = {
             bases.name: plan_streamed(
@@ -156,6 +162,7 @@ class MsmMemory:
         }
         return cls(
             1,
+            resident_memory.affine,
             resident_memory.workspaces,
             resident_memory.base_bytes,
             resident_memory.upload_bytes,
@@ -170,7 +177,7 @@ class MsmMemory:
         batches: batch sizes in ascending order. See `KeyMsms.workspace_sizes`.
         """
         nonempty_bases = [bases for bases in key_bases if len(bases.used_points)]
-        plans = [_plan(device, bases, self.multiples) for bases in nonempty_bases]
+        plans = [_plan(device, bases, self.multiples, self.affine) for bases in nonempty_bases]
         max_bytes_by_msm, by_batch = [0] * len(plans), {}
         for batch in batches:
             for index, (bases, plan) in enumerate(zip(nonempty_bases, plans, strict=True)):
@@ -198,14 +205,17 @@ def _workspace_sizes(sizes: Sequence[int], count: int) -> list[int]:
     return list(sizes) if count >= len(sizes) else [*sizes[:1]] * count
 
 
-def _plan(device: AnyDevice, bases: KeyBases, multiples: int | None) -> GpuMsmPlan:
-    return plan_gpu_msm(
+def _plan(
+    device: AnyDevice, bases: KeyBases, multiples: int | None, affine: bool
+) -> GpuMsmPlan:  # fmt: skip
+    plan = plan_gpu_msm(
         bases.group,
         len(bases.used_points),
         MsmOptions(precompute_factor=multiples),
         limits=DeviceLimits.of(device),
         base_budget=_NO_LIMIT,
     )
+    return replace(plan, affine=affine)
 
 
 class KeyMsms:
@@ -232,7 +242,7 @@ class KeyMsms:
         self._resident = {
             bases.name: ResidentMsm(
                 device, bases.group, bases.used_points, options, base_budget=_NO_LIMIT,
-                deferred=deferred,
+                deferred=deferred, affine=memory.affine,
             )
             for bases in key_bases
             if bases.name not in memory.streamed and len(bases.used_points)

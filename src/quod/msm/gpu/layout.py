@@ -55,6 +55,8 @@ class GpuMsmPlan(WindowPlan):
     base_block: the maximum number of bases per buffer, or None for a single buffer. An MSM over
         several buffers runs block by block, with one set of buckets.
     limits: the limits of the device.
+    affine: whether chunks may be summed in affine coordinates, for which large MSMs take a few GiB
+        of scratch memory.
     """
 
     longest: int
@@ -62,6 +64,7 @@ class GpuMsmPlan(WindowPlan):
     form: Form = "weierstrass"
     base_block: int | None = None
     limits: DeviceLimits = DeviceLimits()
+    affine: bool = True
 
     @property
     def sort(self) -> SortTuning:

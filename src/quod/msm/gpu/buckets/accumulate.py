@@ -37,13 +37,17 @@ from quod.msm.gpu.layout import Chunks, ChunkSums, ChunkTable, GpuMsmPlan
 
 _ALIGNMENT = 256
 
+# The scratch memory of affine sums takes at most the memory budget divided by this.
+_SCRATCH_SHARE = 16
+
 
 @frozen
 class Tuning:
     """Tuning of bucket accumulation.
 
     resident: workgroups that a multiprocessor should hold at a time.
-    ahead: load a base while the previous base is added, instead of only prefetching it.
+    ahead: in XYZZ coordinates, load a base while the previous base is added, instead of only
+        prefetching it.
     inlined: inline products in Fq2.
     slots: the number of sums of affine points that an instance keeps in scratch memory; 0 selects
         XYZZ coordinates.
@@ -64,15 +68,15 @@ def tuning(group: Group, *, long: bool = True) -> Tuning:
     long: kernels may be long; see `DeviceLimits`.
 
     Bases are loaded ahead if enough registers are free, and products in Fq2 are inlined if the
-    loop then fits the instruction cache. Groups over a large Fq2 use affine sums, where the saving
-    is the largest.
+    loop then fits the instruction cache. Affine sums pay from fewer entries the longer a product
+    takes.
     """
     words = group.coordinate_words
     if not long:
         return Tuning(resident_workgroups(group), ahead=False, inlined=False)
     return Tuning(
         resident_workgroups(group), ahead=words <= 4, inlined=words <= 8,
-        slots=128 if words > 8 else 0, min_entries=1 << 23,
+        slots=512 if group.degree == 1 else 192, min_entries=1 << (25 if words <= 4 else 23),
     )  # fmt: skip
 
 
@@ -182,9 +186,11 @@ def _retry_bytes(plan: GpuMsmPlan) -> int:
 def _affine_shape(device: AnyDevice, plan: GpuMsmPlan, chosen: Tuning) -> Shape | None:
     """Return the launch shape of affine sums, or None for sums in XYZZ or extended coordinates."""
     has_few_entries = plan.max_entries < chosen.min_entries
-    if not chosen.slots or has_few_entries or plan.form != "weierstrass":
+    if not chosen.slots or has_few_entries or plan.form != "weierstrass" or not plan.affine:
         return None
-    return Shape.of(device, plan, resident=chosen.resident, slots=chosen.slots)
+    shape = Shape.of(device, plan, resident=chosen.resident, slots=chosen.slots)
+    fits = shape.bytes(device, plan.group) <= device.memory_budget // _SCRATCH_SHARE
+    return shape if fits else None
 
 
 def record(
@@ -219,13 +225,12 @@ def record(
     chosen = chosen or tuning(group, long=plan.limits.long)
     shape = _affine_shape(device, plan, chosen)
     static: dict[str, Any] = {
-        "group": group, "resident": chosen.resident, "ahead": chosen.ahead,
-        "inlined": chosen.inlined,
+        "group": group, "resident": chosen.resident, "inlined": chosen.inlined,
     }  # fmt: skip
     work = ChunkSums(chunks.table, entries, bases, sums, scratch)
     affine_arguments: tuple[Buffer | int, ...] = ()
     if shape is None:
-        compiled = device.compile(accumulate, form=form, **static)
+        compiled = device.compile(accumulate, form=form, ahead=chosen.ahead, **static)
         workgroups = -(-plan.max_chunks // device.lanes)
         products = PRODUCTS_OF_BASE[form]
         multiply_adds = addition_cost(group, form, products)

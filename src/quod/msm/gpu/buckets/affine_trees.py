@@ -239,15 +239,14 @@ class _Level:
     """The additions of one level, for all chunks that an instance holds.
 
     pairs: returns the pairs of a chunk.
-    ahead: load the operands of the next addition while an addition is computed.
     """
 
     def __init__(
         self, law: WeierstrassSums, scratch_slots: _ScratchSlots, chunks: Value,
-        pairs: Callable[[Value], _Pairs], *, ahead: bool,
+        pairs: Callable[[Value], _Pairs],
     ) -> None:  # fmt: skip
         self._k, self._f, self._slots = law.k, law.field, scratch_slots
-        self._chunks, self._pairs, self._ahead = chunks, pairs, ahead
+        self._chunks, self._pairs = chunks, pairs
 
     def add(self) -> Value:
         """Add all pairs; return whether two points had equal x, which makes all sums invalid."""
@@ -290,28 +289,19 @@ class _Level:
         k, f, scratch_slots = self._k, self._f, self._slots
         last = k.maximum(pairs.count, 1) - 1
 
-        def operands(
-            pair: tuple[Value, Value], i: Value
-        ) -> tuple[Elements, Elements, CoordinateElement]:
-            return pairs.x(pair), pairs.y(pair), scratch_slots.product(pairs_before + i)
-
-        pair = pairs.find(last)
-        loaded = operands(pair, last) if self._ahead else None
-        with k.range(0, pairs.count, carry=(inverse, pair, loaded)) as loop:
-            inverse, pair, loaded = loop.carried
+        with k.range(0, pairs.count, carry=(inverse, pairs.find(last))) as loop:
+            inverse, pair = loop.carried
             i = last - loop.index
-            next_index = k.maximum(i, 1) - 1
-            (x1, x2), (y1, y2), prefix_product = loaded or operands(pair, i)
-            pair = pairs.find(next_index)
-            if self._ahead:
-                loaded = operands(pair, next_index)
+            (x1, x2), (y1, y2) = pairs.x(pair), pairs.y(pair)
+            prefix_product = scratch_slots.product(pairs_before + i)
+            pair = pairs.find(k.maximum(i, 1) - 1)
             reciprocal = inverse * prefix_product
             inverse = f.bounded(inverse * (x2 - x1))
             slope = (y2 - y1) * reciprocal
             x3 = f.bounded(f.square(slope) - x1 - x2)
             y3 = f.bounded(slope * (x1 - x3) - y1)
             scratch_slots.store_sum(pairs.slot(i), x3, y3)
-            loop.next((inverse, pair, loaded))
+            loop.next((inverse, pair))
         return loop.results[0]
 
 
@@ -325,7 +315,6 @@ def accumulate_affine(
     *,
     group: Group,
     resident: int,
-    ahead: bool,
     inlined: bool,
 ) -> None:
     """Sum the entries of chunk i in affine coordinates, for i below count[0]; see `ChunkSums`.
@@ -356,7 +345,7 @@ def accumulate_affine(
             start, length = work.table.starts[rank], work.table.lengths[rank]
             return _EntryPairs(law, work, start, length, j * slots_per_tree)
 
-        failed = _Level(law, scratch_slots, trees, entry_pairs, ahead=ahead).add()
+        failed = _Level(law, scratch_slots, trees, entry_pairs).add()
         with k.range(0, trees) as loop:
             entry_pairs(loop.index).keep_single(scratch_slots)
         with k.while_((k.constant(1, types.u32), failed)) as levels:
@@ -367,7 +356,7 @@ def accumulate_affine(
                 sum_count = (work.table.lengths[first_rank + j * instances] + 1) >> 1
                 return _SumPairs(k, scratch_slots, j * slots_per_tree, sum_count, level)
 
-            level_failed = _Level(law, scratch_slots, trees, sum_pairs, ahead=ahead).add()
+            level_failed = _Level(law, scratch_slots, trees, sum_pairs).add()
             levels.next((level + 1, failed | level_failed))
         _, failed = levels.results
         with k.range(0, trees) as loop:

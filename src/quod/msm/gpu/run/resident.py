@@ -83,6 +83,7 @@ class ResidentMsm:
     base_budget: bytes for bases and multiples. Default: a quarter of the device's memory budget.
     deferred: leave the bases to `load`; only their kernels begin to compile. MSMs may be
         recorded, but not run, before `load`.
+    affine: see `GpuMsmPlan`.
 
     Bases of a curve with a twisted Edwards form use that form, unless they have no multiples (a
     precompute factor of 1) or some are outside the subgroup of prime order, where its additions are
@@ -101,6 +102,7 @@ class ResidentMsm:
         *,
         base_budget: int | None = None,
         deferred: bool = False,
+        affine: bool = True,
     ) -> None:
         check_bases(group, points)
         self.device = device
@@ -110,10 +112,11 @@ class ResidentMsm:
         budget = device.memory_budget // _BASE_SHARE if base_budget is None else base_budget
         form, self.form_reason = _form(device, group, points, self.options)
         self._limits = DeviceLimits.of(device)
-        self._plan = plan_gpu_msm(
+        plan = plan_gpu_msm(
             group, self._count, self.options, limits=self._limits, base_budget=budget,
             form=form,
         )  # fmt: skip
+        self._plan = replace(plan, affine=affine)
         self.blocks: list[_Bases] = []
         start = 0
         for size in self._plan.block_counts if self._count else ():
