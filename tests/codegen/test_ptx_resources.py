@@ -46,6 +46,7 @@ Those are the pairings, which the CPU computes for every proof; they take the as
 """
 
 CPU_ONLY = {
+    r"curve\.subgroup_multiples\[": "a few points, which the lanes of a CPU multiply together",
     r"msm\.accumulate\[": "buckets of CPUs, in limbs of 64 bits; msm.gpu.accumulate is for GPUs",
     r"msm\.(combine|weigh|precompute)\[": "MSMs on GPUs reduce and double by msm.gpu's kernels",
     r"ntt_(ascending|descending)_pass\.": "passes of CPUs; ntt_*_tiles are for GPUs",

@@ -7,9 +7,7 @@ import numpy as np
 from quod.ceremony.secret import Secret, device_copy, wiped
 from quod.curve.array import check_points_array
 from quod.curve.group import Group
-from quod.curve.multiples.fixed_multiple import FixedMultiple
-from quod.curve.multiples.scalar_parts import scalar_decomposition
-from quod.curve.multiples.scalar_splitting import split_scalar
+from quod.curve.multiples.subgroup_multiples import multiple_of_point
 from quod.curve.weierstrass.operations import normalise_within
 from quod.curve.weierstrass.point import PointArithmetic
 from quod.device.discovery import resolve_device
@@ -73,13 +71,9 @@ def scalar_multiples(
     The instructions and memory accesses do not depend on the scalars, which are integers below r.
     """
     curve, i = PointArithmetic(k, group), k.global_id()
-    times = FixedMultiple(k, curve, scanned=True)
+    multiple = multiple_of_point(k, curve, points, scalars)
     with k.if_(i < count):
-        words = group.scalars.words
-        scalar = k.load(scalars, i.cast(types.u64) * words, words)
-        digits = split_scalar(k, scalar_decomposition(group), scalar)
-        point = curve.extend(curve.load_affine(points, i))
-        curve.store_extended(out, i, times(point, digits))
+        curve.store_extended(out, i, multiple(i))
 
 
 def powers_of(secret: Secret, first: Secret | None, start: int, out: Words) -> None:

@@ -7,6 +7,7 @@ from quod.curve.edwards.decompression import edwards_decompress
 from quod.curve.edwards.weierstrass_model import edwards_to_model, model_of
 from quod.curve.encoding.memory_compression import curve_decompress
 from quod.curve.groups import GROUPS
+from quod.curve.multiples.subgroup_multiples import subgroup_multiples
 from quod.curve.named import CURVES, EDWARDS, WEIERSTRASS
 from quod.curve.named.edwards_bls12 import EDWARDS_BLS12
 from quod.curve.named.jubjub import JUBJUB
@@ -34,6 +35,7 @@ for _group in GROUPS.values():
         ("normalise", curve_normalise, {}),
         ("check", curve_check, {"subgroup": True}),
         ("find_finite", find_finite, {}),
+        ("subgroup_multiples", subgroup_multiples, {}),
     ):
         register(f"curve.{_short}[{_group.name}]", _definition, group=_group, **_static)
 for _edwards in EDWARDS.values():

@@ -16,7 +16,7 @@ from quod.device.runtime.arguments import Argument, LaunchArgument
 from quod.device.runtime.kernel_table import CompiledKernel
 from quod.device.runtime.timeline import Stage, Timeline
 from quod.kernel.definition import KernelDefinition, declared
-from quod.kernel.machine import Machine
+from quod.kernel.machine import Capability, Machine
 
 if TYPE_CHECKING:
     from quod.device.limits import Limits
@@ -193,6 +193,11 @@ def lanes_for(device: AnyDevice, count: int) -> int:
     if in_host_memory(device) and count <= _FEW_A_THREAD * device.threads:
         return 1
     return device.lanes
+
+
+def has_ifma(device: AnyDevice) -> bool:
+    """Report whether vector lanes multiply 52-bit words, as those of CPUs with AVX-512 IFMA do."""
+    return device.machine(device.lanes).has(Capability.IFMA52)
 
 
 def word_lanes(device: AnyDevice, bits: int) -> int:

@@ -29,6 +29,7 @@ from quod.field.array import Words, all_canonical, integers_to_words
 from quod.formats import Witness
 from quod.groth16.batch_verification import Verdict, verify_batch
 from quod.groth16.context import ProofContext, Tasks
+from quod.groth16.points import multiply
 from quod.groth16.proof import Proof
 from quod.groth16.prover import (
     KeyInUse,
@@ -147,7 +148,7 @@ class PendingBatch:
     def _multiply(self, group_index: int, points: Words, factors: Sequence[int]) -> Words:
         key_group = self.key.groups[group_index]
         words = integers_to_words(key_group.scalars, factors)
-        return operations.multiply(self.key.host, key_group, points, words)
+        return multiply(self.key.host, key_group, points, words)
 
 
 def _copies(group: Any, point: Any, count: int) -> Words:

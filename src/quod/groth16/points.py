@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 from quod.curve.array import Point, from_points, to_points
 from quod.curve.group import Group
+from quod.curve.multiples.subgroup_multiples import multiply_in_subgroup, subgroup_multiples
 from quod.curve.weierstrass import operations
 from quod.curve.weierstrass.affine import affine_group
-from quod.device.protocol import AnyDevice
-from quod.field.array import integers_to_words
+from quod.curve.weierstrass.point_kernels import curve_multiply, curve_normalise
+from quod.device.protocol import AnyDevice, has_ifma, lanes_for
+from quod.field.array import Words, integers_to_words
+from quod.kernel.definition import KernelDefinition
 from quod.msm import msm
 
 # Up to this many points, one multiple per instance is faster than an MSM.
@@ -22,7 +26,30 @@ def multiples(
 ) -> list[Point]:
     """Return scalars[i] * points[i] for a few affine points and scalars below the order."""
     words = integers_to_words(group.scalars, scalars)
-    return to_points(group, operations.multiply(device, group, from_points(group, points), words))
+    return to_points(group, multiply(device, group, from_points(group, points), words))
+
+
+def multiply(device: AnyDevice, group: Group, points: Words, scalars: Words) -> Words:
+    """Return scalars[i] * points[i], for a few points of prime order and scalars below the order.
+
+    Multiples of other points may be any points of the curve.
+    """
+    if has_ifma(device):
+        return multiply_in_subgroup(device, group, points, scalars)
+    return operations.multiply(device, group, points, scalars)
+
+
+def multiply_kernels(
+    device: AnyDevice, group: Group, count: int
+) -> list[tuple[KernelDefinition, int, dict[str, Any]]]:
+    """Return the kernels of `multiply` for `count` points, with lanes and static arguments."""
+    if has_ifma(device):
+        return [(subgroup_multiples, device.lanes, {"group": group})]
+    lanes, scalar_words = lanes_for(device, count), group.scalars.bytes // 8
+    return [
+        (curve_multiply, lanes, {"group": group, "scalar_words": scalar_words}),
+        (curve_normalise, lanes, {"group": group}),
+    ]
 
 
 def sum_of_multiples(

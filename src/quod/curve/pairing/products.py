@@ -19,7 +19,7 @@ from quod.curve.groups import PairingGroup
 from quod.curve.named import CURVES
 from quod.curve.parameters import Fq2Element, G1Point, G2Point, PairingCurve
 from quod.device.discovery import DeviceChoice, resolve_device
-from quod.device.protocol import AnyDevice, lanes_for
+from quod.device.protocol import AnyDevice, has_ifma, lanes_for
 from quod.device.runtime.sentinel import not_written, unwritten
 from quod.errors import DeviceError, InputError
 from quod.field.array import canonical, to_integers
@@ -75,7 +75,7 @@ def _miller_loop(k: Builder, curve: str) -> MillerLoop:
 def miller_kernel(device: AnyDevice, count: int) -> tuple[KernelDefinition, int, int]:
     """Return the kernel for `count` Miller functions, its lanes and its workgroups."""
     lanes = lanes_for(device, count)
-    if lanes == 1 and _has_lanes(device):
+    if lanes == 1 and has_ifma(device):
         from quod.curve.pairing.subgroup_miller_loop import miller_loops_by_lanes
 
         return miller_loops_by_lanes, device.lanes, count
@@ -84,17 +84,12 @@ def miller_kernel(device: AnyDevice, count: int) -> tuple[KernelDefinition, int,
 
 def final_kernel(device: AnyDevice) -> tuple[KernelDefinition, int]:
     """Return the kernel of the final exponentiation, and the number of its lanes."""
-    if _has_lanes(device):
+    if has_ifma(device):
         from quod.curve.pairing.subgroup_miller_loop import pairing_final_by_lanes
 
         return pairing_final_by_lanes, device.lanes
     # The kernel for all lanes of a vector would run as long, and take much longer to compile.
     return pairing_final, 1
-
-
-def _has_lanes(device: AnyDevice) -> bool:
-    """Return whether the lanes of a subgroup share the work."""
-    return device.machine(device.lanes).has(Capability.IFMA52)
 
 
 def pairing_product_words(
