@@ -450,7 +450,7 @@ def test_stages_are_reported(circuit_files: Make) -> None:
     rows = {row.name: row for row in timeline.table()}
     for name in ("map", "check coordinates", "matrices", "bases", "witness", "quotient",
                  "A·w, B·w", "A·w ∘ B·w", "transforms",
-                 "MSM A", "MSM B1", "MSM B2", "MSM C", "MSM H", "multiples of delta",
+                 "MSM A", "MSM B1", "MSM B2", "MSM C", "MSM H", "fixed terms",
                  "verifying key", "blind", "check A and B", "assemble",
                  "self-check"):  # fmt: skip
         assert name in rows, name

@@ -69,7 +69,8 @@ def verify(key: VerifyingKey, public: Sequence[Any], proof: Proof) -> bool:
     def point_by_point() -> bool:
         verification = key.begin(public)
         verification.start(proof.a, proof.b)
-        return verification.finish(proof.c)
+        verification.start_last(proof.c)
+        return verification.finish()
 
     try:
         answer = key.verify(public, proof)
@@ -170,10 +171,16 @@ def test_inverse_pairing_product_is_rejected(pairing_device: AnyDevice, curve: s
 
 
 @ON_BN254
-def test_points_must_be_passed_in_order(proved: Proved) -> None:
+def test_points_may_be_passed_in_any_order_but_all_are_needed(proved: Proved) -> None:
     key, public, proof = proved
-    with pytest.raises(InputError, match="needs A and B before C"):
-        key.begin(public).finish(proof.c)
+    verification = key.begin(public)
+    with pytest.raises(InputError, match="needs A, B and C"):
+        verification.finish()
+    verification.start_last(proof.c)
+    with pytest.raises(InputError, match="needs A, B and C"):
+        verification.finish()
+    verification.start(proof.a, proof.b)
+    assert verification.finish()
 
 
 # --- tampered proofs

@@ -118,8 +118,10 @@ class ProvingKey:
             self.resident = HostKey(zkey, host, g1, g2, timeline)
             return
         from quod.groth16.gpu.key import GpuKey
+        from quod.groth16.gpu.upload import LINGER_SECONDS
         from quod.groth16.gpu.warm_up import prepare_host
 
+        self.checks = Background("quod-check", 1, linger=LINGER_SECONDS)
         self.host = resolve_device("cpu")
         # The host's kernels are compiled while the context of the GPU is created and the kernels of
         # the GPU are traced.

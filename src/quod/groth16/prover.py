@@ -8,9 +8,9 @@ powers of a root of unity of twice the domain's order):
     B  = beta + sum of b_i*w_i + s*delta                           in G2
     C  = sum of c_i*w_i + sum of h_i*P_i + s*A + r*B - r*s*delta   with B in G1
 
-where r and s are random. With A' and B' for A and B without their terms in delta, the last three
-terms of C are s*A' + r*B' + r*s*delta. These are multiples of points that are known before the sum
-over h is; one instance computes each multiple.
+where r and s are random. With A' and B' for the sums over a and b in G1, the last three terms of C
+are s*A' + r*B' + (s*alpha + r*beta + r*s*delta). The sum in parentheses does not depend on the
+witness: the host computes it, alpha + r*delta and beta + s*delta while the MSMs run.
 """
 
 from __future__ import annotations
@@ -181,6 +181,9 @@ class PendingProof:
                 timeline, resources.enter_context(timeline.stage("sums")), meter,
                 pinned=pinned,
             )  # fmt: skip
+            if self._self_check:
+                # On another thread, as this one has other work until the GPU is done.
+                self._verification = key.checks.begin(self._begin_verification)
             self._sums = resources.enter_context(
                 closing(
                     key.resident.start(
@@ -229,20 +232,26 @@ class PendingProof:
 
     def _independent_tasks(self) -> Tasks:
         """Return the tasks that do not depend on the sums, by name."""
-        tasks: dict[str, Callable[[], Any]] = {"multiples_of_delta": self._multiples_of_delta}
+        tasks: dict[str, Callable[[], Any]] = {"fixed_terms": self._fixed_terms}
         if self._self_check:
-            tasks["verification"] = self._begin_verification
+            tasks["verification"] = self._verification.result
         return tasks
 
-    def _multiples_of_delta(self) -> tuple[Point, Point, Point]:
-        """Return r*delta and r*s*delta in G1, and s*delta in G2."""
+    def _fixed_terms(self) -> tuple[Point, Point, Point]:
+        """Return the terms of A, B and C that do not depend on the witness."""
         key, r, s = self._key, self._proof_input.r, self._proof_input.s
         g1, g2 = key.groups
-        with self._context.stage("multiples of delta"):
+        law1, law2 = (affine_group(group) for group in key.groups)
+        with self._context.stage("fixed terms"):
             rs = r * s % key.zkey.fr.value
-            r_delta, rs_delta = multiples(key.host, g1, [key.delta_g1] * 2, [r, rs])
+            r_delta, *terms_of_c = multiples(
+                key.host, g1, [key.delta_g1, key.delta_g1, key.alpha_g1, key.beta_g1], [r, rs, s, r]
+            )
             (s_delta,) = multiples(key.host, g2, [key.delta_g2], [s])
-        return r_delta, rs_delta, s_delta
+            return (
+                law1.add(key.alpha_g1, r_delta), law2.add(key.beta_g2, s_delta),
+                functools.reduce(law1.add, terms_of_c),
+            )  # fmt: skip
 
     def _begin_verification(self) -> Verification:
         with self._context.stage("verifying key"):
@@ -253,26 +262,20 @@ class PendingProof:
         """Return A, B, and the terms of C other than the sums over c and h."""
         key = self._key
         law1, law2 = (affine_group(group) for group in key.groups)
-        r_delta, rs_delta, s_delta = sums["multiples_of_delta"]
+        fixed_a, fixed_b, fixed_c = sums["fixed_terms"]
         with self._context.stage("blind"):
-            unblinded_a = law1.add(key.alpha_g1, sums["A"])
-            unblinded_b1 = law1.add(key.beta_g1, sums["B1"])
-            a = law1.add(unblinded_a, r_delta)
-            b = law2.add(law2.add(key.beta_g2, sums["B2"]), s_delta)
+            a, b = law1.add(fixed_a, sums["A"]), law2.add(fixed_b, sums["B2"])
             if self._self_check:
-                self._verification = key.checks.begin(
-                    lambda: self._verify_a_and_b(sums["verification"], a, b)
-                )
+                self._first_check = key.checks.begin(lambda: self._check_a_and_b(a, b))
             factors = [self._proof_input.s, self._proof_input.r]
-            s_a, r_b = multiples(key.host, key.groups[0], [unblinded_a, unblinded_b1], factors)
-            blinding_term = functools.reduce(law1.add, (s_a, r_b, rs_delta))
+            s_a, r_b = multiples(key.host, key.groups[0], [sums["A"], sums["B1"]], factors)
+            blinding_term = functools.reduce(law1.add, (s_a, r_b, fixed_c))
         return a, b, blinding_term
 
-    def _verify_a_and_b(self, verification: Verification, a: Point, b: Point) -> Verification:
-        """Compute the pairings of A and B while C is still being computed."""
+    def _check_a_and_b(self, a: Point, b: Point) -> None:
+        """Compute the pairing of A and B while C is still being computed."""
         with self._context.stage("check A and B"):
-            verification.start(a, b)
-        return verification
+            self._verification.result().start(a, b)
 
     # --- self-check
 
@@ -280,9 +283,17 @@ class PendingProof:
         """Verify a proof if a self-check was requested; VerificationError if it fails."""
         if self._self_check:
             check_answer(
-                self._key, self._proof_input, self._timeline,
-                lambda: self._verification.result().finish(proof.c),
-            )  # fmt: skip
+                self._key, self._proof_input, self._timeline, lambda: self._verify(proof.c)
+            )
+
+    def _verify(self, c: Point) -> bool:
+        verification = self._verification.result()
+        try:
+            verification.start_last(c)
+        finally:
+            # Errors of A and B come before those of C.
+            self._first_check.result()
+        return verification.finish()
 
 
 def check_answer(

@@ -65,8 +65,9 @@ from quod.validation import flag, in_order
 class Verification:
     """The verification of a proof whose points become available one after another.
 
-    `VerifyingKey.begin` returns one. Call `start` with A and B, then `finish` with C; both check
-    points as `VerifyingKey.verify` does, and raise the same errors.
+    `VerifyingKey.begin` returns one. Call `start` with A and B and `start_last` with C, in any
+    order or concurrently, then `finish`. They check points as `VerifyingKey.verify` does, and raise
+    the same errors.
 
     inputs: the point IC_0 + sum of x_i * IC_i, whose Miller loop the constructor computes.
     """
@@ -75,19 +76,23 @@ class Verification:
         self._key = key
         self._inputs_value = self._miller_value(key._pair_of_inputs(inputs))
         self._first_value: Words | None = None
+        self._last_value: Words | None = None
 
     def start(self, a: G1Point, b: G2Point) -> None:
         """Compute the Miller loop of A and B."""
         a, b = self._key._validate_proof_points(pi_a=a, pi_b=b)
         self._first_value = self._miller_value((a, b))
 
-    def finish(self, c: G1Point) -> bool:
-        """Return whether the proof is valid; raise InputError before a call of `start`."""
-        if self._first_value is None:
-            raise InputError("a verification needs A and B before C")
+    def start_last(self, c: G1Point) -> None:
+        """Compute the Miller loop of C."""
         (c,) = self._key._validate_proof_points(pi_c=c)
-        last_value = self._miller_value(self._key._pair_of_c(c))
-        values = (self._first_value, self._inputs_value, last_value)
+        self._last_value = self._miller_value(self._key._pair_of_c(c))
+
+    def finish(self) -> bool:
+        """Return whether the proof is valid; raise InputError before A, B and C are known."""
+        if self._first_value is None or self._last_value is None:
+            raise InputError("a verification needs A, B and C")
+        values = (self._first_value, self._inputs_value, self._last_value)
         return self._key._equation_holds(np.concatenate(values))
 
     def _miller_value(self, pair: Pair) -> Words:

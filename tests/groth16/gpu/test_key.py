@@ -432,7 +432,7 @@ def test_stages_are_reported(circuit_files: Make, key: ProvingKey) -> None:
     key.prove(files.wtns, timeline=timeline)
     rows = {row.name: row for row in timeline.table()}
     for name in ("witness", "sums", "upload", "A·w, B·w", "A·w ∘ B·w", "MSM A: accumulate",
-                 "MSM B2: digits", "MSM H: reduce", "multiples of delta", "verifying key",
+                 "MSM B2: digits", "MSM H: reduce", "fixed terms", "verifying key",
                  "finish sums", "blind", "check A and B", "assemble",
                  "self-check"):  # fmt: skip
         assert name in rows, name

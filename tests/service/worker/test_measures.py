@@ -54,7 +54,7 @@ def test_phases_cover_all_device_work() -> None:
         parts = {
             "A·w, B·w": 5, "inverse": 7, "MSM H: accumulate": 11, "MSM H: reduce": 13,
             "MSM A: accumulate": 17, "MSM B2: accumulate": 19, "MSM A: digits": 23,
-            "MSM C: reduce": 29, "upload": 1000, "multiples of delta": 1000,
+            "MSM C: reduce": 29, "upload": 1000, "fixed terms": 1000,
         }  # fmt: skip
         at = 0
         for name, took in parts.items():

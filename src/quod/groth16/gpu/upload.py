@@ -20,7 +20,7 @@ from quod.field.array import Words
 _MIN_CHUNK_BYTES = 8 << 20
 # Limits of the block that a thread copies at a time, in bytes: large enough to be worth waking a
 # thread, and small enough that all threads end at about the same time.
-_MIN_BLOCK_BYTES, _MAX_BLOCK_BYTES = 1 << 18, 4 << 20
+_MIN_BLOCK_BYTES, _MAX_BLOCK_BYTES = 1 << 20, 4 << 20
 _BLOCKS_PER_THREAD = 4
 
 # The time for which threads wait for the next proof; waking a thread is faster than starting one.

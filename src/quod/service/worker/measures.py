@@ -13,7 +13,7 @@ from quod.service.worker.pools.pool import Stage, StageRecord
 
 # Stages that the host computes within the stage "sums" of a proof.
 _HOST_STAGES = frozenset(
-    ("multiples of delta", "verifying key", "blind", "check A and B", "finish sums", "upload")
+    ("fixed terms", "verifying key", "blind", "check A and B", "finish sums", "upload")
 )
 
 
