@@ -344,7 +344,9 @@ class VerifyingKey:
         for degree in (1, 2):
             names = [name for name in points if (name == "pi_b") == (degree == 2)]
             group_points = [points[name] for name in names]
-            self._check_points(degree, names, group_points, "the proof is damaged or forged", None)
+            if names:
+                advice = "the proof is damaged or forged"
+                self._check_points(degree, names, group_points, advice, None)
         for name, point in points.items():
             if point is None:
                 raise InputError(f"{name} is the point at infinity; no honest proof has it")

@@ -202,6 +202,8 @@ class StreamedKey:
 class _Slot:
     """A `SumSlot` for streamed keys."""
 
+    joint = None
+
     def __init__(self, key: StreamedKey) -> None:
         self._key, self.runner = key, key.runner
         device, circuit = key.device, key.circuit

@@ -113,6 +113,8 @@ class ResidentSums:
 class _Slot:
     """The state of a proof in progress; see `SumSlot`."""
 
+    joint = None
+
     def __init__(self, key: ResidentSums, copiers: Copiers) -> None:
         self.runner = key.runner
         self._key, device, circuit = key, key.device, key.circuit

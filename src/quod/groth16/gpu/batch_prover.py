@@ -146,6 +146,10 @@ class _BatchSlot:
     def late(self) -> FinishedPoints:
         return self._current.late
 
+    @property
+    def joint(self) -> FinishedPoints:
+        return self._current.joint
+
     def upload(self, witness: Sequence[Words | Buffer], *, pinned: bool = False) -> None:
         """See `SumSlot`; selects the recordings of the padded batch size."""
         size = 1 << (len(witness) - 1).bit_length()

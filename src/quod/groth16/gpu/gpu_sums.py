@@ -34,6 +34,7 @@ class SumSlot(Protocol):
 
     early: the sums that A and B need.
     late: the other sums.
+    joint: all sums, which take less time to finish together; None if the slot has no such results.
     """
 
     @property
@@ -44,6 +45,8 @@ class SumSlot(Protocol):
     def early(self) -> FinishedPoints: ...
     @property
     def late(self) -> FinishedPoints: ...
+    @property
+    def joint(self) -> FinishedPoints | None: ...
 
     def upload(self, witness: Any, *, pinned: bool = False) -> None:
         """Upload the witness; work submitted afterwards reads the uploaded values.
@@ -121,6 +124,8 @@ class GpuSums:
     ) -> None:
         self._slots, self._slot = slots, slot
         self._host_tasks, self._context = host_tasks, context
+        # All sums, if the device computed them before the host's tasks ended.
+        self._points: dict[str, Any] = {}
         self._early_done: Outcome[None] = Outcome(lambda: self.running.lost())
 
         def compute() -> None:
@@ -153,11 +158,16 @@ class GpuSums:
         tasks, self._host_tasks = self._host_tasks, {}
         results = {name: task() for name, task in tasks.items()}
         self._early_done.result()
-        return results | self._finish(self._slot.early)
+        joint = self._slot.joint if self.running.done() else None
+        if joint is None:
+            return results | self._finish(self._slot.early)
+        self.running.result()
+        self._points = self._finish(joint)
+        return results | self._points
 
     def last(self) -> dict[str, Any]:
         self.running.result()
-        return self._finish(self._slot.late)
+        return self._points or self._finish(self._slot.late)
 
     def _fail_early(self) -> None:
         """Fail the early sums if the computation ended without them."""

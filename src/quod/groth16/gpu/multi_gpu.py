@@ -193,6 +193,8 @@ def _slice_bases(bases: KeyBases, begin: float, end: float) -> KeyBases:
 class _Slot:
     """A `SumSlot` with a witness buffer and recordings on each device."""
 
+    joint = None
+
     def __init__(self, key: MultiGpuKey) -> None:
         self._key, self.runner = key, key.runner
         witness_bytes = key.zkey.variables * key.zkey.fr.bytes

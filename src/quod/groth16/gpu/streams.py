@@ -72,6 +72,7 @@ class SumRecordings:
 
     early: the sums that A and B need. The host continues with them while the GPU computes `late`.
     late: the other sums, C and H.
+    joint: all of them.
     """
 
     def __init__(
@@ -90,9 +91,9 @@ class SumRecordings:
         if compilations.is_running:
             _compile_ahead(device, lane, witness, batch_size)
         early_stream = late_stream = device.stream("proof").record()
-        self.early = finished_points(
-            {name: msms.record(early_stream, name, witness, batch_size) for name in _EARLY}
-        )
+        early: dict[str, RecordedMsm | None] = {
+            name: msms.record(early_stream, name, witness, batch_size) for name in _EARLY
+        }
         self._early_event: Event | None = None
         if device.single_queue:
             self._early_event = early_stream.event("the sums of A and B")
@@ -103,7 +104,9 @@ class SumRecordings:
         h = msms.record(
             late_stream, "H", quotient.record(late_stream, witness, batch_size), batch_size
         )
-        self.late = finished_points({"C": c, "H": h})
+        late = {"C": c, "H": h}
+        self.early, self.late = finished_points(early), finished_points(late)
+        self.joint = finished_points(early | late)
         self._recordings = [
             stream.finish().recording for stream in dict.fromkeys((early_stream, late_stream))
         ]
