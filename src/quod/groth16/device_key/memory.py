@@ -12,7 +12,7 @@ from typing import Self
 from quod.device.memory.budget import bytes_text
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError
-from quod.frozen import frozen
+from quod.frozen import frozen, replace
 from quod.groth16.device_key.bases import base_bytes, counts, group_of
 from quod.groth16.device_key.circuit import DeviceCircuit
 from quod.msm.gpu.layout import GpuMsmPlan
@@ -56,6 +56,8 @@ class KeyMemory:
     staying: bytes of chunks of bases that stay on the device; None if all bases stay.
     chunk: bases in a chunk.
     ahead: the number of witnesses that are computed at once.
+    affine: whether workspaces have the scratch memory of affine sums; see `GpuMsmPlan`. Streamed
+        keys wait for their bases, so they use the memory for chunks that stay.
     """
 
     device: AnyDevice
@@ -63,6 +65,7 @@ class KeyMemory:
     staying: int | None = None
     chunk: int = CHUNK
     ahead: int = 1
+    affine: bool = True
 
     @classmethod
     def fitting(cls, device: AnyDevice, circuit: DeviceCircuit, chunk: int = CHUNK) -> Self:
@@ -71,12 +74,13 @@ class KeyMemory:
         Raises DeviceError with the parts if not even a key of which only B stays fits.
         """
         for ahead in (WITNESSES_AHEAD, 1):
-            resident = cls(device, circuit, ahead=ahead)
-            if resident.nbytes <= device.memory_budget:
-                return resident
-        streamed = cls(device, circuit, 0, chunk)
+            for affine in (True, False):
+                resident = cls(device, circuit, ahead=ahead, affine=affine)
+                if resident.nbytes <= device.memory_budget:
+                    return resident
+        streamed = cls(device, circuit, 0, chunk, affine=False)
         streamed.check()
-        return cls(device, circuit, device.memory_budget - streamed.nbytes, chunk)
+        return replace(streamed, staying=device.memory_budget - streamed.nbytes)
 
     @classmethod
     def of_share(cls, device: AnyDevice, circuit: DeviceCircuit, share: float, chunk: int) -> Self:
@@ -85,7 +89,7 @@ class KeyMemory:
         Raises DeviceError if the share has no room for B and the ring.
         """
         sizes = base_bytes(circuit)
-        memory = cls(device, circuit, 0, chunk)
+        memory = cls(device, circuit, 0, chunk, affine=False)
         total = sum(sizes.values())
         staying = int(share * total) - sizes["B1"] - sizes["B2"] - memory.ring_bytes
         if staying < 0:
@@ -94,7 +98,7 @@ class KeyMemory:
                 f"{RING} chunks of {bytes_text(memory.chunk_bytes)}: keep a larger part on the "
                 "device, or use smaller chunks"
             )
-        return cls(device, circuit, staying, chunk)
+        return replace(memory, staying=staying)
 
     @property
     def chunk_bytes(self) -> int:
@@ -112,13 +116,16 @@ class KeyMemory:
         """The plan of the MSM over H, or over a chunk of H."""
         group, count = group_of(self.circuit, 1), counts(self.circuit)["H"][1]
         return plain_plan(
-            self.device, group, count if self.staying is None else min(count, self.chunk)
-        )
+            self.device, group, count if self.staying is None else min(count, self.chunk),
+            affine=self.affine,
+        )  # fmt: skip
 
     def sums(self, name: str, capacity: int) -> BinaryScalarMsm:
         """Return an MSM over the witness for up to `capacity` scalars other than 0 and 1."""
         degree, count = counts(self.circuit)[name]
-        return BinaryScalarMsm(self.device, group_of(self.circuit, degree), count, capacity)
+        return BinaryScalarMsm(
+            self.device, group_of(self.circuit, degree), count, capacity, self.affine
+        )
 
     @cached_property
     def capacities(self) -> dict[str, int]:

@@ -319,7 +319,8 @@ class _Slot:
         }
         g1 = group_of(key.circuit, 1)
         plans = {
-            key_chunk.count: plain_plan(device, g1, key_chunk.count) for key_chunk in key.chunks
+            key_chunk.count: plain_plan(device, g1, key_chunk.count, affine=False)
+            for key_chunk in key.chunks
         }
         workspace_sizes = [
             recorder.workspace_bytes for recorder in (*resident_msms.values(), *chunk_msms.values())
@@ -367,7 +368,9 @@ class _Slot:
         )  # fmt: skip
 
     def _msm(self, degree: int, count: int, capacity: int) -> BinaryScalarMsm:
-        return BinaryScalarMsm(self._device, group_of(self._key.circuit, degree), count, capacity)
+        return BinaryScalarMsm(
+            self._device, group_of(self._key.circuit, degree), count, capacity, affine=False
+        )
 
 
 class _Chain:

@@ -6,6 +6,7 @@ from quod.curve.group import Group
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.stream import RecordingStream
+from quod.frozen import replace
 from quod.msm.gpu.device_limits import DeviceLimits
 from quod.msm.gpu.layout import GpuMsmPlan
 from quod.msm.gpu.run.device_plan import plan_gpu_msm
@@ -15,12 +16,15 @@ from quod.msm.gpu.run.workspace import Arena, MsmBuffers, Workspace
 from quod.msm.options import MsmOptions
 
 
-def plain_plan(device: AnyDevice, group: Group, count: int) -> GpuMsmPlan:
-    """Return the plan with the lowest estimated cost for `count` scalars."""
-    return plan_gpu_msm(
+def plain_plan(
+    device: AnyDevice, group: Group, count: int, *, affine: bool
+) -> GpuMsmPlan:  # fmt: skip
+    """Return the plan with the lowest estimated cost for `count` scalars; see `GpuMsmPlan`."""
+    plan = plan_gpu_msm(
         group, count, MsmOptions(precompute_factor=1), limits=DeviceLimits.of(device),
         base_budget=1 << 62,
     )  # fmt: skip
+    return replace(plan, affine=affine)
 
 
 def record_plain(

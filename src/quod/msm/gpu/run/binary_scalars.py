@@ -121,12 +121,16 @@ class ScalarSplit:
 
 @frozen
 class BinaryScalarMsm:
-    """The shape of an MSM over `count` bases, at most `capacity` of them with scalars above 1."""
+    """The shape of an MSM over `count` bases, at most `capacity` of them with scalars above 1.
+
+    affine: see `GpuMsmPlan`.
+    """
 
     device: AnyDevice
     group: Group
     count: int
     capacity: int
+    affine: bool = True
 
     @cached_property
     def _ones_plan(self) -> GpuMsmPlan:
@@ -136,13 +140,13 @@ class BinaryScalarMsm:
         # One window, one copy of the bases, and 1 as the largest scalar.
         return GpuMsmPlan(
             self.group, self.count, _WINDOW_BITS, 1, 1, 1, longest,
-            limits=DeviceLimits.of(self.device),
+            limits=DeviceLimits.of(self.device), affine=self.affine,
         )  # fmt: skip
 
     @cached_property
     def _others_plan(self) -> GpuMsmPlan:
         """The plan for the scalars above 1."""
-        return plain_plan(self.device, self.group, self.capacity)
+        return plain_plan(self.device, self.group, self.capacity, affine=self.affine)
 
     @cached_property
     def workspace_bytes(self) -> int:
