@@ -181,9 +181,6 @@ class PendingProof:
                 timeline, resources.enter_context(timeline.stage("sums")), meter,
                 pinned=pinned,
             )  # fmt: skip
-            if self._self_check:
-                # On another thread, as this one has other work until the GPU is done.
-                self._verification = key.checks.begin(self._begin_verification)
             self._sums = resources.enter_context(
                 closing(
                     key.resident.start(
@@ -234,7 +231,11 @@ class PendingProof:
         """Return the tasks that do not depend on the sums, by name."""
         tasks: dict[str, Callable[[], Any]] = {"fixed_terms": self._fixed_terms}
         if self._self_check:
-            tasks["verification"] = self._verification.result
+            begin, key = self._begin_verification, self._key
+            # While a GPU works, the host has cores for this; on a CPU the sums take them first.
+            tasks["verification"] = (
+                begin if in_host_memory(key.device) else key.checks.begin(begin).result
+            )
         return tasks
 
     def _fixed_terms(self) -> tuple[Point, Point, Point]:
@@ -266,6 +267,7 @@ class PendingProof:
         with self._context.stage("blind"):
             a, b = law1.add(fixed_a, sums["A"]), law2.add(fixed_b, sums["B2"])
             if self._self_check:
+                self._verification: Verification = sums["verification"]
                 self._first_check = key.checks.begin(lambda: self._check_a_and_b(a, b))
             factors = [self._proof_input.s, self._proof_input.r]
             s_a, r_b = multiples(key.host, key.groups[0], [sums["A"], sums["B1"]], factors)
@@ -275,7 +277,7 @@ class PendingProof:
     def _check_a_and_b(self, a: Point, b: Point) -> None:
         """Compute the pairing of A and B while C is still being computed."""
         with self._context.stage("check A and B"):
-            self._verification.result().start(a, b)
+            self._verification.start(a, b)
 
     # --- self-check
 
@@ -287,13 +289,12 @@ class PendingProof:
             )
 
     def _verify(self, c: Point) -> bool:
-        verification = self._verification.result()
         try:
-            verification.start_last(c)
+            self._verification.start_last(c)
         finally:
             # Errors of A and B come before those of C.
             self._first_check.result()
-        return verification.finish()
+        return self._verification.finish()
 
 
 def check_answer(
