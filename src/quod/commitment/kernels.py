@@ -9,6 +9,7 @@ from quod.commitment.ligero.checker import kernels as checker
 from quod.commitment.ligero.encode import encode_rows
 from quod.commitment.raw_prover import send_elements
 from quod.commitment.rows import add_rows
+from quod.commitment.tables import to_elements
 from quod.field.moduli import BN254_FR
 from quod.field.named_extensions import EXTENSIONS
 from quod.hash.table import Hash
@@ -26,6 +27,9 @@ for _hash in Hash:
             f"commitment.digest_runs[{_hash.value}]", digest_runs, hash=_hash, words=_hash.run_words
         )
 
+register(
+    f"commitment.to_elements[{_BASE.name}]", to_elements, modulus=_BASE, type_name="i16"
+)  # fmt: skip
 # Tiles and columns that fit the workgroups of every browser.
 register(f"ligero.encode_rows[{_BASE.name}]", encode_rows, modulus=_BASE, log_tile=10, log_folded=1)
 register(f"ligero.hash_columns[{_BASE.name}]", tree.hash_columns, modulus=_BASE, rows=256)

@@ -7,7 +7,8 @@ from contextlib import suppress
 
 import numpy as np
 
-from quod.commitment.scheme import Claim, check_claims, check_table
+from quod.commitment.scheme import Claim, check_claims
+from quod.commitment.tables import table_of_elements
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.recording import Recording
@@ -16,6 +17,7 @@ from quod.device.runtime.stream import SubmittedStream
 from quod.errors import DeviceError
 from quod.field.any_field import field_arithmetic
 from quod.field.array import all_canonical
+from quod.field.integers import Integers
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.hash.table import Hash
@@ -81,11 +83,11 @@ class RawCommitter:
         # copies it, so that the memory can take the next table.
         self._pending_message: tuple[ProofWriter, int] | None = None
 
-    def commit(self, table: Buffer, writer: ProofWriter) -> None:
+    def commit(self, table: Buffer | Integers, writer: ProofWriter) -> None:
         """Send the table."""
-        check_table(self._field, self._log2_size, table)
+        elements = table_of_elements(self._device, self._field, self._log2_size, table)
         self._keep()
-        (message_index,) = self.commit_each(table, [writer])
+        (message_index,) = self.commit_each(elements, [writer])
         self._pending_message = writer, message_index
 
     def commit_each(self, tables: Buffer, writers: Sequence[ProofWriter]) -> list[int]:

@@ -16,6 +16,7 @@ from quod.device.protocol import AnyDevice
 from quod.device.runtime.sentinel import UNWRITTEN, not_written
 from quod.field.array import canonical
 from quod.field.element_bytes import Plain
+from quod.field.integers import ELEMENT, load_integer
 from quod.field.kernels import field_sum
 from quod.field.spec import FieldSpec
 from quod.kernel import U32, Builder, Pointer, kernel
@@ -38,11 +39,12 @@ def add_rows(
     *,
     field: FieldSpec,
     at_once: int,
+    type_name: str = ELEMENT,
 ) -> None:
     """Compute n weighted sums of `rows_each` rows: sums[i] adds weights[row] * matrix[row][column].
 
     The column is the lower `log_columns` bits of i; the upper bits select the rows. The matrix is
-    over the prime field, the weights over `field`.
+    over the prime field or of integers of the type `type_name`, the weights over `field`.
     """
     mixed, i = MixedField(k, field), k.global_id()
     f, base = mixed.extended, mixed.base
@@ -53,7 +55,10 @@ def add_rows(
             rows = [loop.index + offset for offset in range(at_once)]
             part = mixed.sum_of_products(
                 [
-                    (f.load(weights, row), base.load(matrix, (row << log_columns) + column))
+                    (
+                        f.load(weights, row),
+                        load_integer(base, type_name, matrix, (row << log_columns) + column),
+                    )
                     for row in rows
                 ]
             )

@@ -8,7 +8,8 @@ from fractions import Fraction
 import numpy as np
 
 from quod.commitment.claim_reduction import prove_reduction
-from quod.commitment.scheme import Claim, check_claims, check_size, check_table
+from quod.commitment.scheme import Claim, check_claims, check_size
+from quod.commitment.tables import table_of_elements
 from quod.curve.array import Point, from_points, to_points
 from quod.curve.group import Group
 from quod.curve.groups import GROUPS
@@ -17,6 +18,7 @@ from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError
 from quod.field.array import Words, integers_to_words
+from quod.field.integers import Integers
 from quod.field.kernels import field_from_montgomery
 from quod.field.spec import FieldSpec
 from quod.msm import MsmBases, msm, msm_buffer
@@ -72,11 +74,11 @@ class GroupCommitter:
         self._device, self._field, self._log2_size = device, GROUP.scalars, log2_size
         self._committed: Buffer | None = None
 
-    def commit(self, table: Buffer, writer: ProofWriter) -> None:
+    def commit(self, table: Buffer | Integers, writer: ProofWriter) -> None:
         """Send one point per row."""
-        table = check_table(self._field, self._log2_size, table)
-        writer.points(Label.COMMITMENT, GROUP, committed(self._bases, table, self._rows))
-        self._committed = table
+        elements = table_of_elements(self._device, self._field, self._log2_size, table)
+        writer.points(Label.COMMITMENT, GROUP, committed(self._bases, elements, self._rows))
+        self._committed = elements
 
     def reduce_claims(self, claims: Sequence[Claim], writer: ProofWriter) -> tuple[Claim, Buffer]:
         """Reduce claims to one; return that claim and its table."""

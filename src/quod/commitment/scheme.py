@@ -19,11 +19,12 @@ from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import InputError
 from quod.field.element_bytes import Plain, check_elements
+from quod.field.integers import Integers
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.security import MIN_BITS, check_bits
 from quod.transcript.messages import ProofReader, ProofWriter
-from quod.validation import instance, whole_number
+from quod.validation import whole_number
 
 MAX_LOG2_SIZE = 32
 """The largest number of variables of a committed polynomial."""
@@ -44,12 +45,12 @@ class Claim:
 class Committer(Protocol):
     """A prover for polynomials of one size, one after the other, with its device memory."""
 
-    def commit(self, table: Buffer, writer: ProofWriter) -> None:
+    def commit(self, table: Buffer | Integers, writer: ProofWriter) -> None:
         """Send the commitment to a table.
 
         table: 2**log2_size elements of the prime field, in the form that it has in memory (see
-            `quod.field.moduli`); entry j is the value at hypercube point j. `open`
-            reads the table again, so it must not change until then.
+            `quod.field.moduli`), or as many integers; entry j is the value at hypercube point j.
+            `open` reads the table again, so it must not change until then.
         """
 
     def open(self, claims: Sequence[Claim], writer: ProofWriter) -> None:
@@ -135,15 +136,3 @@ def check_claims(field: FieldSpec, log2_size: int, claims: Sequence[Claim]) -> l
             raise InputError(f"the point of a claim must be a tuple of {log2_size} elements")
         check_elements(field, "a claim", (*claim.point, claim.value))
     return claim_list
-
-
-def check_table(field: FieldSpec, log2_size: int, table: object) -> Buffer:
-    """Return the table; InputError unless it is a buffer of 2**log2_size prime field elements."""
-    buffer = instance("the table", table, Buffer, "upload one to the device")
-    size = field.modulus.bytes << log2_size
-    if buffer.nbytes != size:
-        raise InputError(
-            f"the table has {buffer.nbytes} bytes; 2**{log2_size} elements of "
-            f"{field.modulus.name} take {size}"
-        )
-    return buffer

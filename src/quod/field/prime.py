@@ -179,6 +179,26 @@ class PrimeField(FieldArithmetic[Element]):
         radix_exponent = self.native_exponent if exponent is None else exponent
         return Element(self, limbs, integer + 1, tuple(parts), radix_exponent)
 
+    def from_integer(self, integer: Value, bits: int) -> Element:
+        """Return the element of an unsigned u32 or u64 below 2**bits, in native form.
+
+        bits: at most those of the words of an element in memory.
+        """
+        words = [integer.cast(self.word_type)]
+        if self.word_type.bits < bits:
+            words.append((integer >> 32).cast(self.word_type))
+        words += [self.k.constant(0, self.word_type)] * (self.word_count - len(words))
+        return self._from_stored(self._of_integer(words, bits))
+
+    def _of_integer(self, words: Sequence[Value], bits: int) -> Element:
+        """Return the element whose words in memory are those of an integer below 2**bits."""
+        return self.from_words(words)
+
+    def _from_stored(self, a: Element) -> Element:
+        """Multiply by the radix of memory, which words of an integer lack."""
+        radix = self.modulus.montgomery_radix
+        return a if radix == 1 else self.multiply_constant(a, radix)
+
     def zero(self) -> Element:
         """The constant 0."""
         return self.raw_constant(0)

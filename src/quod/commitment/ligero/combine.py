@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from quod.field.integers import ELEMENT, load_integer
 from quod.field.moduli import Modulus
 from quod.field.spec import FieldSpec
 from quod.field.strategy import prime_field
@@ -27,10 +28,12 @@ def sum_rows(
     *,
     field: FieldSpec,
     unrolled: int,
+    type_name: str = ELEMENT,
 ) -> None:
     """Set sums[i] = factor[0] * the sum of weights[j] * matrix[i][j]; one workgroup per row.
 
-    The length of a row must be a multiple of `unrolled` times the workgroup size, or `unrolled` 1.
+    The matrix is over the prime field, or of integers of the type `type_name`. The length of a row
+    must be a multiple of `unrolled` times the workgroup size, or `unrolled` 1.
     """
     mixed = MixedField(k, field)
     f, base = mixed.extended, mixed.base
@@ -39,7 +42,8 @@ def sum_rows(
     with k.range(k.local_id(), columns, lanes * unrolled, carry=f.bounded(f.zero())) as loop:
         indices = [loop.index + lanes * part for part in range(unrolled)]
         pairs = [
-            (f.load(weights, index), base.load(matrix, row * columns + index)) for index in indices
+            (f.load(weights, index), load_integer(base, type_name, matrix, row * columns + index))
+            for index in indices
         ]
         loop.next(f.bounded(loop.carried + mixed.sum_of_products(pairs)))
     (total,) = workgroup_sums.totals([loop.results])

@@ -13,6 +13,7 @@ from typing import Any
 
 from quod.commitment.ligero.code import Code
 from quod.device.protocol import AnyDevice
+from quod.field.integers import ELEMENT, load_integer
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
 from quod.kernel import U32, Builder, Pointer, kernel
@@ -46,13 +47,15 @@ def encode_rows(
     modulus: Modulus,
     log_tile: int,
     log_folded: int,
+    type_name: str = ELEMENT,
 ) -> None:
     """Encode messages of 2**(log_folded + log_tile) elements.
 
     A word has 2**log_tiles tiles of 2**log_tile elements; all words have `tiles` tiles. `twiddles`
-    is the table of the code (`quod.commitment.ligero.code`). Elements are in memory form.
+    is the table of the code (`quod.commitment.ligero.code`). Elements are in memory form, and those
+    of messages may be integers of the type `type_name`.
     """
-    trace = _Tile(k, modulus, log_tile, log_folded)
+    trace = _Tile(k, modulus, log_tile, log_folded, type_name)
     with k.range(k.workgroup_id(), tiles, k.num_workgroups()) as loop:
         trace.encode(loop.index, log_tiles, messages, twiddles, words)
 
@@ -63,7 +66,10 @@ class _Tile:
     node: Value
     twiddles: Value
 
-    def __init__(self, k: Builder, modulus: Modulus, log_tile: int, log_folded: int) -> None:
+    def __init__(
+        self, k: Builder, modulus: Modulus, log_tile: int, log_folded: int, type_name: str
+    ) -> None:
+        self.type_name = type_name
         self.k, self.log_tile, self.log_folded = k, log_tile, log_folded
         self.f: Any = prime_field(k, modulus)
         self.is_padded = k.workgroup_size >= _BANKS
@@ -84,7 +90,7 @@ class _Tile:
 
         def from_message(index: Value) -> Any:
             elements = [
-                f.load(messages, first + index + (part << self.log_tile))
+                load_integer(f, self.type_name, messages, first + index + (part << self.log_tile))
                 for part in range(1 << self.log_folded)
             ]
             if len(elements) == 1:

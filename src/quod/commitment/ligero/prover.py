@@ -18,7 +18,8 @@ from quod.commitment.ligero.merkle import siblings
 from quod.commitment.ligero.shape import LigeroShape
 from quod.commitment.ligero.tree import hash_columns, hash_pairs
 from quod.commitment.rows import add_rows
-from quod.commitment.scheme import Claim, check_table
+from quod.commitment.scheme import Claim
+from quod.commitment.tables import check_table
 from quod.device.memory.budget import bytes_text
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice, word_lanes
@@ -28,6 +29,7 @@ from quod.device.runtime.stream import RecordingStream
 from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError, InputError
 from quod.field.array import Words, canonical, from_integers
+from quod.field.integers import Integers
 from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
 from quod.sumcheck.eq_tables import eq_table_entries, equality_pyramids
@@ -74,13 +76,16 @@ class _Opening:
 class _RecordedCommit:
     """The recorded launches for one buffer, which may have one table after the other."""
 
-    def __init__(self, table: Buffer, recording: Recording) -> None:
-        self.table, self.recording = table, recording
+    def __init__(self, table: Buffer, type_name: str, recording: Recording) -> None:
+        self.table, self.type_name, self.recording = table, type_name, recording
         self.openings: dict[tuple[int, Hash], _Opening] = {}
 
-    def is_of(self, table: Buffer) -> bool:
+    def is_of(self, table: Buffer, type_name: str) -> bool:
         """True for the committed buffer; the reference keeps its address from being reused."""
-        return table.space is self.table.space and table.address == self.table.address
+        return (
+            table.space is self.table.space and table.address == self.table.address
+            and type_name == self.type_name
+        )  # fmt: skip
 
 
 class LigeroCommitter:
@@ -126,19 +131,22 @@ class LigeroCommitter:
 
     # --- committing
 
-    def commit(self, table: Buffer, writer: ProofWriter, timeline: Timeline | None = None) -> None:
+    def commit(
+        self, table: Buffer | Integers, writer: ProofWriter, timeline: Timeline | None = None
+    ) -> None:
         """Encode the rows of a table, hash the columns, and send the root."""
         shape, device = self._shape, self._device
-        table = check_table(shape.field, shape.log2_size, table)
-        if self._committing is None or not self._committing.is_of(table):
-            self._committing = _RecordedCommit(table, self._record_commitment(table))
+        memory, type_name = check_table(shape.field, shape.log2_size, table)
+        if self._committing is None or not self._committing.is_of(memory, type_name):
+            recording = self._record_commitment(memory, type_name)
+            self._committing = _RecordedCommit(memory, type_name, recording)
         self._run("commitment", self._committing.recording, timeline)
         root = self._downloaded(self._tree.slice(4 * STATE_WORDS, 8 * STATE_WORDS))
         if (root == UNWRITTEN).all():
             raise not_written(device, "a commitment")
         writer.message(Label.COMMITMENT, root.tobytes())
 
-    def _record_commitment(self, table: Buffer) -> Recording:
+    def _record_commitment(self, table: Buffer, type_name: str) -> Recording:
         """Record the encoding of all rows and the Merkle tree over the columns."""
         shape, code, device = self._shape, self._shape.code, self._device
         # Mark nodes 0 and 1, the root: the sentinel is no digest, so a missing write is detected.
@@ -149,7 +157,7 @@ class LigeroCommitter:
         tiles = shape.rows << log_tiles
         compiled = device.compile(
             encode_rows, lanes=self._lanes, modulus=code.modulus, log_tile=log_tile,
-            log_folded=code.log_message - log_tile,
+            log_folded=code.log_message - log_tile, type_name=type_name,
         )  # fmt: skip
         recording.launch(
             compiled, min(tiles, _MAX_GROUPS), tiles, log_tiles, table, self._twiddles,
@@ -176,7 +184,7 @@ class LigeroCommitter:
         key = (len(checked_claims), writer.transcript.hash)
         opening = self._committing.openings.get(key)
         if opening is None:
-            opening = self._record_opening(self._committing.table, *key)
+            opening = self._record_opening(self._committing, *key)
             self._committing.openings[key] = opening
         for claim, factor, point in zip(checked_claims, factors, opening.points, strict=True):
             row_variables = shape.log_rows
@@ -205,7 +213,7 @@ class LigeroCommitter:
         writer.message(Label.OPENING, columns.tobytes(), absorbed=leaves)
         writer.message(Label.OPENING, digests[len(column_indices) :].tobytes())
 
-    def _record_opening(self, table: Buffer, claims: int, hash: Hash) -> _Opening:
+    def _record_opening(self, table: _RecordedCommit, claims: int, hash: Hash) -> _Opening:
         """Record the part of an opening before columns are drawn; points are uploaded later."""
         shape, element = self._shape, 4 * self._shape.field.words
         points = [self._point(element) for _ in range(claims)]
@@ -226,8 +234,9 @@ class LigeroCommitter:
         return upper, lower, factor
 
     def _record_sumcheck(
-        self, recording: RecordingStream, table: Buffer, claims: Sequence[_Point], hash: Hash
-    ) -> RecordedRounds:
+        self, recording: RecordingStream, table: _RecordedCommit, claims: Sequence[_Point],
+        hash: Hash,
+    ) -> RecordedRounds:  # fmt: skip
         """Record the sumcheck over the rows that reduces the claims.
 
         A claim is a sum over rows of a row weight times the row's inner product with column
@@ -241,14 +250,17 @@ class LigeroCommitter:
         sumcheck_shape = Shape(field, polynomial, in_base=0, has_point=False, hash=hash)
         run = SumcheckRun(device, sumcheck_shape, log_rows)
         unrolled = _UNROLLED if code.message % (_UNROLLED * self._lanes) == 0 else 1
-        compiled = device.compile(sum_rows, lanes=self._lanes, field=field, unrolled=unrolled)
+        compiled = device.compile(
+            sum_rows, lanes=self._lanes, field=field, unrolled=unrolled, type_name=table.type_name
+        )
         for number, claim in enumerate(claims):
             upper, lower, factor = claim
             lower = self._equalities(recording, code.log_message, lower, self._lower)
             upper = self._equalities(recording, log_rows, upper, self._upper)
             recording.launch(
-                compiled, shape.rows, code.message, table, lower, factor, run.table(2 * number)
-            )
+                compiled, shape.rows, code.message, table.table, lower, factor,
+                run.table(2 * number),
+            )  # fmt: skip
             recording.copy(upper, run.table(2 * number + 1))
         return run.record(recording)
 
@@ -269,7 +281,9 @@ class LigeroCommitter:
         begin = first + (1 << size)
         return pyramid.slice(element * begin, element * (begin + (1 << size)))
 
-    def _record_combination(self, recording: RecordingStream, table: Buffer, r: Buffer) -> None:
+    def _record_combination(
+        self, recording: RecordingStream, table: _RecordedCommit, r: Buffer
+    ) -> None:
         """Record the sum of rows weighted by eq of a point, as canonical integers."""
         shape, code = self._shape, self._shape.code
         recording.fill(self._combination, UNWRITTEN)
@@ -277,8 +291,8 @@ class LigeroCommitter:
         rows = shape.rows // self._parts
         self._launch(
             recording, add_rows, code.message * self._parts, code.message * self._parts,
-            code.log_message, rows, table, weights, self._partial, field=shape.field,
-            at_once=min(_UNROLLED, rows),
+            code.log_message, rows, table.table, weights, self._partial, field=shape.field,
+            at_once=min(_UNROLLED, rows), type_name=table.type_name,
         )  # fmt: skip
         self._launch(
             recording, add_parts, code.message, code.message, self._parts, self._partial,

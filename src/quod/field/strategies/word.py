@@ -186,6 +186,10 @@ class OneWord(PrimeField):
         (word,) = words
         return self._element(word, self.p, self.memory_exponent)
 
+    def _of_integer(self, words: Sequence[Value], bits: int) -> Element:
+        (word,) = words
+        return self._element(word, min(1 << bits, self.room), self.memory_exponent)
+
     def _to_words(self, a: Element) -> tuple[Value, ...]:
         if a.exponent != self.memory_exponent:
             raise TraceError(
