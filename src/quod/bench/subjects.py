@@ -150,11 +150,18 @@ def lookup(
     columns: Annotated[int, Option(least=1, most=1024, help="Columns of 2^K rows each.")] = 1,
     bits: Annotated[int, Option(least=1, most=24, help="log2 of the range or table size.")] = 8,
     width: Annotated[int, Option(least=1, most=64, help="Elements per table entry.")] = 1,
+    integers: Annotated[
+        bool, Option(help="Columns of integers of few bits: counts, lookups and commitment.")
+    ] = False,
 ) -> None:
     """Lookups of columns in memory in a range or a table of tuples, with known multiplicities."""
     from quod.bench.arithmetic.sumcheck import field_of
-    from quod.bench.proofs.lookup import cases
+    from quod.bench.proofs.lookup import cases, integer_cases
 
+    if integers:
+        steps = integer_cases(settings.device, field_of(field), sizes, columns=columns, bits=bits)
+        settings.measure("lookup", steps)
+        return
     bench_cases = cases(
         settings.device, field_of(field), sizes or [10, 14, 18], columns=columns, bits=bits,
         width=width,

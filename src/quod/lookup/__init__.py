@@ -12,11 +12,14 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from quod.field.integers import Integers as Integers
+    from quod.lookup.columns import Affine as Affine
     from quod.lookup.committed import prove_committed as prove_committed
     from quod.lookup.committed import verify_committed as verify_committed
     from quod.lookup.prover import LookupProof as LookupProof
     from quod.lookup.prover import multiplicities as multiplicities
     from quod.lookup.prover import prove as prove
+    from quod.lookup.statement import AffineForm as AffineForm
     from quod.lookup.statement import Range as Range
     from quod.lookup.statement import Statement as Statement
     from quod.lookup.statement import Table as Table

@@ -13,7 +13,7 @@ from quod.field.array import Words, to_integers
 from quod.field.element_bytes import encode
 from quod.field.spec import FieldSpec
 from quod.hash.table import Hash, check_tree_hash
-from quod.lookup.counts import Column, LookupInputs, table_arrays
+from quod.lookup.inputs import Column, LookupInputs, table_arrays
 from quod.lookup.prover import wrong_proof
 from quod.lookup.run import LookupRun
 from quod.lookup.statement import Range, Statement, check_lookup
@@ -52,18 +52,17 @@ def prove_committed(
     statement = inputs.statement
     transcript = Transcript(hash=hash, recursive=recursive)
     check_lookup(statement, transcript.hash, allow_bits, scheme)
-    counts = inputs.counted(device)
-    run = LookupRun(device, statement, transcript.hash)
-    run.set_values(inputs.columns, inputs.entries(device), counts)
+    columns_in_place = inputs.placed(device)
+    counts = inputs.counted(device, columns_in_place)
+    run = LookupRun(device, statement, columns_in_place, transcript.hash)
+    run.set_table(inputs.entries(device), counts)
     writer = ProofWriter(transcript)
     _begin(writer.transcript, statement, scheme, inputs.table)
-    buffers = [
-        *(run.column(number, part) for number, part in _arrays_of(statement)), run.counts
-    ]  # fmt: skip
+    tables = [table for column in columns_in_place.tables() for table in column]
     # `check_lookup` has checked the bits of all openings together.
     committers = [scheme.committer(device, field, size, allow_bits=0) for size in _sizes(statement)]
-    for committer, buffer in zip(committers, buffers, strict=True):
-        committer.commit(buffer, writer)
+    for committer, committed in zip(committers, [*tables, run.counts], strict=True):
+        committer.commit(committed, writer)
     try:
         reduced = run.prove(writer, timeline)
         for committer, claim in zip(committers, _claims(reduced), strict=True):
@@ -140,15 +139,10 @@ def _table_bytes(statement: Statement, arrays: Sequence[Words]) -> bytes:
     return b"".join(encode(modulus, [(n,) for n in to_integers(modulus, a)]) for a in arrays)
 
 
-def _arrays_of(statement: Statement) -> list[tuple[int, int]]:
-    """Return the pairs of a column's and an array's index, in the order of the commitments."""
-    width = statement.table.width
-    return [(column, array) for column in range(statement.columns) for array in range(width)]
-
-
 def _sizes(statement: Statement) -> list[int]:
     """Return log2 of the committed sizes: the columns' arrays, then the multiplicities."""
-    return [statement.log2_size] * len(_arrays_of(statement)) + [statement.table.log2_size]
+    arrays = sum(map(statement.arrays, range(statement.columns)))
+    return [statement.log2_size] * arrays + [statement.table.log2_size]
 
 
 def _claims(reduced: Reduced) -> list[Claim]:

@@ -19,46 +19,33 @@ from quod.transcript.labels import Label
 
 
 @kernel
-def row_denominators(
+def entry_denominators(
     k: Builder,
     n: U32,
-    columns: U32,
-    log2_size: U32,
     pitch: U32,
     width: U32,
     first: U64,
-    parts: Pointer[U32],
+    entries: Pointer[U32],
     challenges: Pointer[U32],
     level: Pointer[U32],
     *,
     field: FieldSpec,
 ) -> None:
-    """Compute level[first + i] = alpha - the sum of powers[j] * element j of row i, for i < n.
+    """Compute level[first + i] = alpha - the sum of powers[j] * element j of entry i, for i < n.
 
-    A column is `width` arrays that are looked up together, so each of its 2**log2_size rows has
-    `width` elements. The index i counts the rows of all columns. After the last column the result
-    is 1.
-    pitch: elements from one array to the next.
-    parts: the arrays; element j of row x of column c is parts[(j * columns + c) * pitch + x], in
-        the prime field.
+    entries: `width` arrays, `pitch` elements apart, over the prime field.
     challenges: alpha, then the powers.
     """
     mixed = MixedField(k, field)
     f, i = mixed.extended, k.global_id()
     with k.if_(i < n):
-        column, row = i >> log2_size, i & ((k.constant(1, u32) << log2_size) - 1)
-        with k.if_(column < columns) as branch:
-            start = f.bounded(f.load(challenges, 0))
-            with k.range(0, width, carry=start) as loop:
-                array = (loop.index * columns + column).cast(u64)
-                index = array * pitch.cast(u64) + row.cast(u64)
-                power = f.load(challenges, loop.index + 1)
-                term = mixed.multiply(mixed.base.load(parts, index), power)
-                loop.next(f.bounded(loop.carried - term))
-            branch.yield_(loop.results)
-        with branch.otherwise():
-            branch.yield_(f.bounded(f.one()))
-        f.store(level, first + i.cast(u64), branch.results)
+        start = f.bounded(f.load(challenges, 0))
+        with k.range(0, width, carry=start) as loop:
+            index = loop.index.cast(u64) * pitch.cast(u64) + i.cast(u64)
+            power = f.load(challenges, loop.index + 1)
+            term = mixed.multiply(mixed.base.load(entries, index), power)
+            loop.next(f.bounded(loop.carried - term))
+        f.store(level, first + i.cast(u64), loop.results)
 
 
 @kernel
@@ -105,33 +92,6 @@ def add_fractions(
             d0, d1 = (load(block) for block in range(2))
             numerator = d0 + d1
         f.store(below, to_first + i.cast(u64), numerator)
-        f.store(below, to_first + size + i.cast(u64), d0 * d1)
-
-
-@kernel
-def add_shifted(
-    k: Builder,
-    n: U32,
-    to_first: U64,
-    values: Pointer[U32],
-    shift: Pointer[U32],
-    below: Pointer[U32],
-    *,
-    field: FieldSpec,
-) -> None:
-    """Like `add_fractions`, for the fractions 1/(shift[0] - value) of 2*n prime field values."""
-    mixed, i = MixedField(k, field), k.global_id()
-    f = mixed.extended
-    with k.if_(i < n):
-        size = n.cast(u64)
-        shift_value = f.bounded(f.load(shift, 0))
-        d0, d1 = (
-            f.bounded(
-                shift_value - mixed.embedded(mixed.base.load(values, i.cast(u64) + size * side))
-            )
-            for side in range(2)
-        )
-        f.store(below, to_first + i.cast(u64), d0 + d1)
         f.store(below, to_first + size + i.cast(u64), d0 * d1)
 
 

@@ -13,7 +13,7 @@ from quod.errors import DeviceError, InputError, VerificationError
 from quod.field.array import Words
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.lookup.counts import Column, LookupInputs, check_multiplicities
+from quod.lookup.inputs import Column, LookupInputs, check_multiplicities
 from quod.lookup.run import LookupRun
 from quod.lookup.statement import Range, Statement, check_lookup
 from quod.lookup.verifier import Reduced
@@ -56,7 +56,9 @@ def prove(
     """Prove that each row of each column is an entry of a table; the proof is checked.
 
     field: the field of the challenges; all values are in its prime field, in memory form.
-    columns: each an array (2**n, words), or a list of such arrays, one per element of an entry.
+    columns: each has 2**n rows: an array (2**n, words) of elements, a one-dimensional array of
+        integers on the host or the device, `Integers`, an `Affine` form of integers, or a list of
+        these, one per element of an entry. All columns have the same types.
     table: such arrays of 2**m entries, or a `Range`.
     multiplicities: the result of `multiplicities`.
     transcript: must have absorbed commitments to, or digests of, each column, the multiplicities
@@ -70,12 +72,13 @@ def prove(
     check_lookup(inputs.statement, transcript.hash, allow_bits)
     counts = check_multiplicities(inputs.statement, multiplicities)
     writer = ProofWriter(transcript)
-    run = LookupRun(device, inputs.statement, writer.transcript.hash)
-    run.set_values(inputs.columns, inputs.entries(device), counts)
+    placed = inputs.placed(device)
+    run = LookupRun(device, inputs.statement, placed, writer.transcript.hash)
+    run.set_table(inputs.entries(device), counts)
     try:
         reduced = run.prove(writer, timeline)
     except (VerificationError, InputError) as error:
-        if not np.array_equal(inputs.counted(device), counts):
+        if not np.array_equal(inputs.counted(device, placed), counts):
             raise InputError(
                 "the multiplicities do not match the columns; compute them with multiplicities()"
             ) from None

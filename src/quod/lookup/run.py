@@ -16,13 +16,17 @@ from quod.device.runtime.stream import RecordingStream
 from quod.device.runtime.timeline import Timeline
 from quod.field.array import Words, canonical
 from quod.field.element_bytes import Plain
+from quod.field.integers import ELEMENT
 from quod.field.moduli import Modulus
-from quod.field.plain_element import coefficients_of
-from quod.field.spec import Extension, FieldSpec
+from quod.field.plain_element import PlainElement, coefficients_of
+from quod.field.spec import FieldSpec
 from quod.hash.table import Hash
-from quod.lookup.fraction_kernels import add_parts, embedded_numerators, row_denominators
+from quod.lookup.columns import Array
+from quod.lookup.fraction_kernels import add_parts, embedded_numerators, entry_denominators
+from quod.lookup.leaf_form import ColumnTable
+from quod.lookup.leaves import ALIGNMENT, PlacedColumns
 from quod.lookup.statement import Range, Statement
-from quod.lookup.tree import ALIGNMENT, FractionTrees, ShiftedLeaves
+from quod.lookup.tree import ComputedLeaves, FractionTrees
 from quod.lookup.verifier import Reduced, challenges, check_values, read_both
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts
@@ -39,47 +43,27 @@ class LookupRun:
     for the evaluations at their points.
     """
 
-    def __init__(self, device: AnyDevice, statement: Statement, hash: Hash = Hash.SHA3_256) -> None:
-        self._device, self.statement = device, statement
+    def __init__(
+        self, device: AnyDevice, statement: Statement, columns: PlacedColumns,
+        hash: Hash = Hash.SHA3_256,
+    ) -> None:  # fmt: skip
+        self._device, self.statement, self._columns = device, statement, columns
         field, width = statement.field, statement.table.width
-        self._columns = _Arrays(device, field, width * statement.columns, statement.log2_size)
         self._table = _Arrays(device, field, width, statement.table.log2_size)
         self._counts = _Arrays(device, field, 1, statement.table.log2_size)
         self._challenges = device.allocate((1 + width) * 4 * field.words)
-        self._shifted = None
-        if self._columns_are_leaves:
-            self._shifted = ShiftedLeaves(self._columns.memory, self._challenges)
+        self._form = form = columns.leaf_form(field)
+        self._parameters = device.allocate(columns.parameters_bytes(form))
         self._trees = FractionTrees(
-            device, field, statement.trees, shifted=self._shifted, hash=hash
-        )
+            device, field, statement.trees, hash=hash,
+            computed=ComputedLeaves(form, columns.memory, self._parameters),
+        )  # fmt: skip
 
-    @property
-    def _columns_are_leaves(self) -> bool:
-        """True if the columns in memory serve as leaves without a copy."""
-        statement, columns = self.statement, self._columns
-        return (
-            isinstance(statement.field, Extension)
-            and statement.table.width == 1
-            and statement.padding == 0
-            and statement.trees[0].log2_size > 1
-            and columns.pitch == 1 << columns.log2_size
-        )
-
-    def set_values(
-        self, columns: Sequence[Sequence[Words]], table: Sequence[Words], counts: Words
-    ) -> None:
-        """Upload columns, the table and the multiplicities of its entries."""
-        upload = self._device.upload
-        for number, column in enumerate(columns):
-            for part, array in enumerate(column):
-                upload(array, into=self.column(number, part))
+    def set_table(self, table: Sequence[Words], counts: Words) -> None:
+        """Upload the table and the multiplicities of its entries."""
         for part, array in enumerate(table):
-            upload(array, into=self._table[part])
-        upload(counts, into=self.counts)
-
-    def column(self, number: int, part: int) -> Buffer:
-        """Return the buffer of one array of a column."""
-        return self._columns[part * self.statement.columns + number]
+            self._device.upload(array, into=self._table[part])
+        self._device.upload(counts, into=self.counts)
 
     @property
     def counts(self) -> Buffer:
@@ -92,7 +76,9 @@ class LookupRun:
         alpha, powers = challenges(statement, writer.transcript)
         words = elements_to_words(field, coefficients_of([alpha, *powers]))
         self._device.upload(words, into=self._challenges)
-        self._trees.begin(writer.transcript.state, alpha)
+        parameters, shift = self._columns.parameters(self._form, alpha, powers)
+        self._device.upload(parameters, into=self._parameters)
+        self._trees.begin(writer.transcript.state, shift)
         self._device.stream("lookups").replay(self._recorded).run(timeline)
         data = self._trees.download_messages()
         reader = ProofReader(data, writer.transcript.copy())
@@ -118,15 +104,10 @@ class LookupRun:
     def _record_leaves(self, recording: RecordingStream) -> None:
         statement, trees = self.statement, self._trees
         entries = 1 << statement.table.log2_size
-        leaves = [(1, 1, trees.first(1) + entries, self._table)]
-        if self._shifted is None:
-            leaves.append((0, statement.columns, trees.first(0), self._columns))
-        for tree, columns, first, arrays in leaves:
-            trees.launch(
-                recording, row_denominators, 1 << statement.trees[tree].log2_size, columns,
-                arrays.log2_size, arrays.pitch, statement.table.width, first, arrays.memory,
-                self._challenges, trees.leaves(tree),
-            )  # fmt: skip
+        trees.launch(
+            recording, entry_denominators, entries, self._table.pitch, statement.table.width,
+            trees.first(1) + entries, self._table.memory, self._challenges, trees.leaves(1),
+        )  # fmt: skip
         trees.launch(
             recording, embedded_numerators, entries, trees.first(1), self.counts, trees.leaves(1)
         )
@@ -135,14 +116,14 @@ class LookupRun:
     def _evaluations(self) -> list[_Evaluation]:
         """Return the evaluations of the columns, and of the table unless it is a range."""
         statement, width = self.statement, self.statement.table.width
-        columns = [
-            self.column(number, part)
-            for number in range(statement.columns)
-            for part in range(width)
-        ]
+        columns = [array for column in self._columns.buffers() for array in column]
         evaluations = [_Evaluation(self._device, statement.field, columns, statement.log2_size)]
         if not isinstance(statement.table, Range):
-            parts = [self._table[part] for part in range(width)]
+            rows = 1 << statement.table.log2_size
+            parts = [
+                (Array(ELEMENT, buffer, rows), buffer)
+                for buffer in (self._table[part] for part in range(width))
+            ]
             size = statement.table.log2_size
             evaluations.append(_Evaluation(self._device, statement.field, parts, size))
         return evaluations
@@ -167,12 +148,19 @@ class _Evaluation:
     """Evaluations at one point of the multilinear polynomials of arrays over the prime field."""
 
     def __init__(
-        self, device: AnyDevice, field: FieldSpec, arrays: Sequence[Buffer], log2_size: int
-    ) -> None:
+        self, device: AnyDevice, field: FieldSpec, arrays: Sequence[tuple[Array, Buffer]],
+        log2_size: int,
+    ) -> None:  # fmt: skip
         self._device, self._field, self._arrays = device, field, arrays
-        self._in_base = 0 if isinstance(field, Modulus) else 1
-        shape = Shape(field, SumOfProducts.product(1), in_base=self._in_base, has_point=True)
-        self._plan = SumcheckPlan(device, shape, log2_size)
+        in_base = 0 if isinstance(field, Modulus) else 1
+        self._plans = {}
+        for type_name in {array.type for array, _ in arrays}:
+            shape = Shape(
+                field, SumOfProducts.product(1), in_base=in_base, has_point=True,
+                source=ColumnTable(type_name),
+            )  # fmt: skip
+            self._plans[type_name] = SumcheckPlan(device, shape, log2_size)
+        self._plan = next(iter(self._plans.values()))
         self._point = device.allocate(log2_size * 4 * field.words)
         self._sums = device.allocate(len(arrays) * 4 * field.words)
 
@@ -183,9 +171,8 @@ class _Evaluation:
         recording = device.stream("values").record()
         plan.record_point(recording, self._point, equality)
         compiled: Any = device.compile(add_parts, lanes=plan.finish_lanes, field=self._field)
-        for index, array in enumerate(self._arrays):
-            inputs = Inputs(array, None) if self._in_base else Inputs(None, array)
-            plan.record_sum(recording, inputs, equality, partial)
+        for index, (array, buffer) in enumerate(self._arrays):
+            self._plans[array.type].record_sum(recording, Inputs(buffer, None), equality, partial)
             recording.launch(compiled, 1, plan.sum_groups, partial, self._sums, index)
         return recording.finish().recording
 
@@ -199,4 +186,6 @@ class _Evaluation:
         device.download(self._sums, values)
         if not canonical(field.modulus, values.reshape(-1, field.modulus.words)).all():
             raise not_written(device, "values at a point")
-        return words_to_elements(field, values)
+        biases = (PlainElement.of(field, array.bias) for array, _ in self._arrays)
+        numbers = PlainElement.from_coefficients(field, words_to_elements(field, values))
+        return list(coefficients_of([a - b for a, b in zip(numbers, biases, strict=True)]))

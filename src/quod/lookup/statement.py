@@ -22,6 +22,8 @@ PROTOCOL = "quod lookup 1"
 MAX_COLUMNS = 1 << 10
 MAX_WIDTH = 64
 
+_MAX_NUMBER = 1 << 64
+
 
 @frozen
 class Range:
@@ -64,10 +66,37 @@ class Table:
 
 
 @frozen
+class AffineForm:
+    """A virtual element of rows: constant + the sum of coefficients times columns, modulo p."""
+
+    constant: int
+    coefficients: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        coefficients: object = self.coefficients
+        if not isinstance(coefficients, tuple) or not coefficients:
+            raise InputError("an affine form needs a tuple of at least one coefficient")
+        for number in (self.constant, *self.coefficients):
+            if type(number) is not int or not -_MAX_NUMBER < number < _MAX_NUMBER:
+                raise InputError(
+                    f"the numbers of an affine form are integers below 2^64 in size, not {number!r}"
+                )
+
+    def __str__(self) -> str:
+        return ",".join(map(str, (self.constant, *self.coefficients)))
+
+
+IDENTITY = AffineForm(0, (1,))
+"""The form of an element that is a column itself."""
+
+
+@frozen
 class Statement:
     """The statement that each row of `columns` columns of 2**log2_size rows is in `table`.
 
     field: the field of challenges; all values are in its prime field.
+    forms: for each column the affine form of each element of its rows; empty if all elements are
+        columns themselves.
     Raises InputError if there are as many lookups as the prime field has elements, as counts would
     wrap.
     """
@@ -76,6 +105,7 @@ class Statement:
     columns: int
     log2_size: int
     table: Range | Table
+    forms: tuple[tuple[AffineForm, ...], ...] = ()
 
     def __post_init__(self) -> None:
         challenge_bits(self.field)
@@ -84,6 +114,11 @@ class Statement:
         self.__dict__.update(columns=columns, log2_size=log2_size)
         if self.log_columns + log2_size > MAX_VARIABLES:
             raise InputError(f"{columns} columns of 2^{log2_size} rows are more than 2^30 lookups")
+        shape = (len(self.forms), {len(forms) for forms in self.forms})
+        if self.forms and shape != (columns, {self.table.width}):
+            raise InputError(
+                f"the affine forms must be {self.table.width} for each of {columns} columns"
+            )
         modulus = self.field.modulus
         if self.lookups >= modulus.value:
             raise InputError(
@@ -123,7 +158,19 @@ class Statement:
         transcript.begin(PROTOCOL)
         transcript.absorb(Label.FIELD, describe(self.field))
         parameters = f"{self.columns} {self.log2_size} {self.table}"
+        for forms in self.forms:
+            parameters += " " + ";".join(map(str, forms))
         transcript.absorb(Label.PARAMETERS, parameters.encode())
+
+    def form(self, column: int, element: int) -> AffineForm:
+        """Return the form of an element of a column's rows."""
+        return self.forms[column][element] if self.forms else IDENTITY
+
+    def arrays(self, column: int) -> int:
+        """The number of arrays whose values the proof states for a column."""
+        return sum(
+            len(self.form(column, element).coefficients) for element in range(self.table.width)
+        )
 
 
 def error_terms(

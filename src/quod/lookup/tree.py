@@ -23,16 +23,15 @@ from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
-from quod.lookup.fraction_kernels import LayerForm, add_fractions, add_shifted, next_layer
+from quod.lookup.fraction_kernels import LayerForm, add_fractions, next_layer
 from quod.lookup.fractions import FractionTree, layers_of
+from quod.lookup.leaf_form import ComputedLevel, LeafForm, sum_leaves
+from quod.lookup.leaves import ALIGNMENT
 from quod.sumcheck.memory import SumcheckProgress
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts, Term
-from quod.sumcheck.run import words_to_elements
+from quod.sumcheck.run import elements_to_words, words_to_elements
 from quod.sumcheck.shape import Shape
-
-ALIGNMENT = 64
-"""The alignment in bytes of arrays that share one buffer."""
 
 
 @frozen(eq=False)
@@ -45,31 +44,40 @@ class _Layer:
 
 
 @frozen(eq=False)
-class ShiftedLeaves:
-    """Leaves of a tree without numerators, kept as prime field `values`: 1 / (shift - value)."""
+class ComputedLeaves:
+    """Leaves of a tree without numerators, which kernels compute from columns and `parameters`.
 
-    values: Buffer
-    shift: Buffer
+    levels: the number of levels that are not in memory, from the leaves on.
+    """
+
+    form: LeafForm
+    columns: Buffer
+    parameters: Buffer
+    levels: int = 2
 
 
 class FractionTrees:
-    """The trees of one sequence of sumchecks on a device, with memory for all of their levels.
+    """The trees of one sequence of sumchecks on a device, with memory for most of their levels.
 
     The caller writes the leaves to `leaves` from index `first` on. The exception is a first tree of
-    `ShiftedLeaves`, of at least four values. In the sumcheck of its leaves' layer the tables are
-    the values w themselves. With the layer's challenge mu the polynomial is
+    `ComputedLeaves`: its lowest levels are never in memory, except for level 1. If its leaves are
+    `LeafForm.in_base`, a shift alpha minus values w of the prime field, the tables in the sumcheck
+    of the leaves' layer are the values. With the layer's challenge mu the polynomial is
 
         d0*d1 + mu*(d0 + d1) = w0*w1 - (alpha + mu)*(w0 + w1) + alpha*(alpha + 2*mu)
     """
 
     def __init__(
         self, device: AnyDevice, field: FieldSpec, trees: Sequence[FractionTree], *,
-        shifted: ShiftedLeaves | None = None, hash: Hash = Hash.SHA3_256,
+        computed: ComputedLeaves | None = None, hash: Hash = Hash.SHA3_256,
         log_capacity: int | None = None,
     ) -> None:  # fmt: skip
         """Allocate memory for at most four trees; see `SumcheckPlan` for `log_capacity`."""
-        self._shifted = shifted
-        self._alpha: PlainElement | None = None
+        self._computed = computed
+        self._lowest_stored = trees[0].log2_size
+        if computed is not None:
+            self._lowest_stored = max(1, self._lowest_stored - computed.levels)
+        self._shift: PlainElement | None = None
         self._hash, self._log_capacity = hash, log_capacity
         self._device, self._field, self._trees = device, field, tuple(trees)
         self._layers_count = layers_of(trees)
@@ -83,9 +91,9 @@ class FractionTrees:
         # A buffer has at least one element, because kernels need a buffer for an empty level too.
         sizes = [max(1, self._level_elements(level)) * self._element for level in self._levels]
         proof_sizes = [self._values(0) * self._element, *(plan.proof_bytes for plan in plans)]
-        device.check_budget(
-            "sums of fractions", sum(shared_sizes + progress_sizes + sizes + proof_sizes)
-        )
+        self.bytes = sum(shared_sizes + progress_sizes + sizes + proof_sizes)
+        """The bytes of device memory that the trees take."""
+        device.check_budget("sums of fractions", self.bytes)
         self._equality, self._folded, self._partial = map(device.allocate, shared_sizes)
         self._point = device.allocate(self._layers_count * self._element)
         self._memory = {
@@ -93,6 +101,7 @@ class FractionTrees:
             for level, size in zip(self._levels, sizes, strict=True)
         }
         self._start = device.allocate(4 * SumcheckProgress.words(field, 1, 0))
+        self._shift_memory = device.allocate(self._element)
         self._starts = [0]
         for size in proof_sizes:
             self._starts.append(self._starts[-1] + -(-size // ALIGNMENT) * ALIGNMENT)
@@ -125,7 +134,7 @@ class FractionTrees:
         return sum(self._elements(before, level) for before in range(tree))
 
     def _elements(self, tree: int, level: int) -> int:
-        if tree == 0 and self._is_shifted(level - 1):
+        if tree == 0 and level > self._lowest_stored:
             return 0
         return self._trees[tree].tables(level - 1) << (level - 1)
 
@@ -135,9 +144,17 @@ class FractionTrees:
     def _active(self, layer: int) -> list[int]:
         return [number for number, tree in enumerate(self._trees) if tree.tables(layer)]
 
+    def _source(self, layer: int) -> ComputedLevel | None:
+        """Return the source of the first tree's tables in a layer, if they are not in memory."""
+        depth = self._trees[0].log2_size - 1 - layer
+        if self._computed is None or depth < 0 or layer + 1 <= self._lowest_stored:
+            return None
+        return ComputedLevel(self._computed.form, depth)
+
     def _is_shifted(self, layer: int) -> bool:
-        """True for the layer of the first tree's leaves, if these are shifted values."""
-        return self._shifted is not None and layer == self._trees[0].log2_size - 1
+        """True for a layer whose first tables are values of the prime field, without the shift."""
+        source = self._source(layer)
+        return source is not None and source.in_base > 0
 
     def _values(self, layer: int) -> int:
         return sum(tree.tables(layer) for tree in self._trees)
@@ -155,13 +172,13 @@ class FractionTrees:
         terms: list[Term] = []
         numerator_terms: list[Term]
         scales: list[int | None] = []
-        next_table, active, in_base = 0, self._active(layer), 0
+        next_table, active, source = 0, self._active(layer), self._source(layer)
         for position, tree in enumerate(active):
-            if tree == 0 and self._is_shifted(layer):
+            if tree == 0 and source is not None and source.in_base:
                 shift_scale = 2 * len(active) - 1
                 terms = [(1, (0, 1)), (-1, (0,)), (-1, (1,)), (1, ())]
                 scales = [None, shift_scale, shift_scale, shift_scale + 1]
-                next_table = in_base = 2
+                next_table = 2
                 continue
             if self._trees[tree].tables(layer) == 4:
                 n0, n1, d0, d1 = range(next_table, next_table + 4)
@@ -174,8 +191,8 @@ class FractionTrees:
             scales += [2 * position - 1 if position else None, 2 * position, 2 * position]
         polynomial = SumOfProducts(tuple(terms))
         shape = Shape(
-            self._field, polynomial, in_base=in_base, has_point=True, scales=tuple(scales),
-            hash=self._hash,
+            self._field, polynomial, in_base=0 if source is None else source.in_base,
+            has_point=True, scales=tuple(scales), hash=self._hash, source=source,
         )  # fmt: skip
         return SumcheckPlan(self._device, shape, layer, log_capacity=self._log_capacity)
 
@@ -192,13 +209,10 @@ class FractionTrees:
     def record(self, recording: RecordingStream) -> None:
         """Record all sums from the leaves to the roots, then the sumchecks of all layers."""
         with recording.part("sums"):
+            self._record_computed(recording)
             for level in reversed(self._levels[:-1]):
                 for tree in self._active(level):
-                    if tree == 0 and self._shifted is not None and self._is_shifted(level):
-                        self.launch(
-                            recording, add_shifted, 1 << level, self.first(tree, level),
-                            self._shifted.values, self._shifted.shift, self._memory[level],
-                        )  # fmt: skip
+                    if tree == 0 and level >= self._lowest_stored:
                         continue
                     has_numerators = self._trees[tree].tables(level) == 4
                     self.launch(
@@ -213,6 +227,18 @@ class FractionTrees:
                 self._record_layer(recording, number, layer, before, values, first_value)
             plan = layer.plan
             before, values, first_value = layer.progress, layer.sent, number * plan.shape.degree
+
+    def _record_computed(self, recording: RecordingStream) -> None:
+        """Record the first level in memory of computed leaves."""
+        computed, level = self._computed, self._lowest_stored
+        if computed is None:
+            return
+        depth = self._trees[0].log2_size - level
+        compiled = self._device.compile(sum_leaves, form=computed.form, depth=depth)
+        recording.launch(
+            compiled, -(-(1 << level) // compiled.lanes), 1 << level, self.first(0, level),
+            computed.columns, computed.parameters, self._memory[level],
+        )  # fmt: skip
 
     def _record_layer(
         self, recording: RecordingStream, number: int, layer: _Layer, before: Buffer,
@@ -229,23 +255,27 @@ class FractionTrees:
             hash=self._hash,
         )  # fmt: skip
         compiled = self._device.compile(next_layer, lanes=plan.finish_lanes, form=form)
-        shift_buffer = self._equality if self._shifted is None else self._shifted.shift
         recording.launch(
             compiled, 1, number - 1, first_value, plan.first_scale, values, before, layer.progress,
-            self._point, self._equality, shift_buffer,
+            self._point, self._equality, self._shift_memory,
         )  # fmt: skip
-        base = None
-        if self._shifted is not None and self._is_shifted(number):
-            base = self._shifted.values
+        inputs = Inputs(None, self._memory[number + 1])
+        if self._computed is not None and self._source(number) is not None:
+            inputs = Inputs(
+                self._computed.columns, self._memory[number + 1], self._computed.parameters
+            )
         plan.record_point(recording, self._point, self._equality)
         plan.record(
-            recording, Inputs(base, self._memory[number + 1]), equality=self._equality,
-            progress=layer.progress, proof=layer.sent, folded=self._folded, partial=self._partial,
+            recording, inputs, equality=self._equality, progress=layer.progress,
+            proof=layer.sent, folded=self._folded, partial=self._partial,
         )  # fmt: skip
 
-    def begin(self, state: bytes, alpha: PlainElement | None = None) -> None:
-        """Upload the transcript's state before the layers, and set alpha for shifted values."""
-        self._alpha = alpha
+    def begin(self, state: bytes, shift: PlainElement | None = None) -> None:
+        """Upload the transcript's state before the layers, and the shift of leaves in the base."""
+        self._shift = shift
+        if shift is not None:
+            words = elements_to_words(self._field, [shift.coefficients])
+            self._device.upload(words, into=self._shift_memory)
         start = np.zeros(self._start.nbytes // 4, np.uint32)
         start[-STATE_WORDS:] = np.frombuffer(state, "<u4")
         self._device.upload(start, into=self._start)
@@ -269,7 +299,7 @@ class FractionTrees:
             raise not_written(self._device, "sums of fractions")
         values = words_to_elements(self._field, elements[count:])
         if self._is_shifted(layer):
-            assert self._alpha is not None
-            shifted = PlainElement.from_coefficients(self._field, values[:2])
-            values[:2] = coefficients_of([self._alpha - value for value in shifted])
+            assert self._shift is not None
+            numbers = PlainElement.from_coefficients(self._field, values[:2])
+            values[:2] = coefficients_of([self._shift - number for number in numbers])
         return elements[:count].astype("<u4").tobytes() + encode(self._field, values)

@@ -29,7 +29,8 @@ class Reduced:
     """The evaluation claims that a lookup argument leaves to check.
 
     point: the point of the columns.
-    columns: for each column its values at `point`, one for each element of a row.
+    columns: for each column the values at `point` of its arrays: one for each element of a row, or
+        those of the element's affine form.
     table_point: the point of the multiplicities and the table.
     multiplicity: the value of the multiplicities at `table_point`.
     entry: the values of the table at `table_point`; empty for a range, which the verifier
@@ -122,8 +123,8 @@ def read_both(
 
 def values_of(statement: Statement) -> int:
     """The number of elements of the last message."""
-    width = statement.table.width
-    return width * (statement.columns + (not isinstance(statement.table, Range)))
+    columns = sum(map(statement.arrays, range(statement.columns)))
+    return columns + statement.table.width * (not isinstance(statement.table, Range))
 
 
 def check_values(statement: Statement, sums: Sums, values: Sequence[Plain]) -> Reduced:
@@ -131,14 +132,17 @@ def check_values(statement: Statement, sums: Sums, values: Sequence[Plain]) -> R
 
     Raises VerificationError if the values do not give the denominators that the sums claim.
     """
-    field, table, width = statement.field, statement.table, statement.table.width
-    rows = [tuple(values[index : index + width]) for index in range(0, len(values), width)]
-    columns = rows[: statement.columns]
+    field, table = statement.field, statement.table
+    remaining = iter(values)
+    columns = [
+        tuple(next(remaining) for _ in range(statement.arrays(column)))
+        for column in range(statement.columns)
+    ]
     column_variables = statement.log_columns
     weights = equalities(field, sums.lookups.point[:column_variables])
     # Columns are padded to a power of two by denominators of 1.
     denominators = [
-        _denominator(sums, PlainElement.from_coefficients(field, row)) for row in columns
+        _denominator(sums, _row(statement, column, arrays)) for column, arrays in enumerate(columns)
     ]
     denominators += [PlainElement.one(field)] * (len(weights) - len(columns))
     total = PlainElement.zero(field)
@@ -149,7 +153,7 @@ def check_values(statement: Statement, sums: Sums, values: Sequence[Plain]) -> R
     point, (multiplicity, denominator) = sums.table.point, sums.table.at_point
     is_range = isinstance(table, Range)
     entry = (
-        [range_at(field, point)] if is_range else PlainElement.from_coefficients(field, rows[-1])
+        [range_at(field, point)] if is_range else PlainElement.from_coefficients(field, remaining)
     )
     if _denominator(sums, entry) != denominator:
         raise VerificationError("the values of the table do not agree with the sums")
@@ -157,6 +161,19 @@ def check_values(statement: Statement, sums: Sums, values: Sequence[Plain]) -> R
         sums.lookups.point[column_variables:], tuple(columns), point, multiplicity.coefficients,
         () if is_range else coefficients_of(entry),
     )  # fmt: skip
+
+
+def _row(statement: Statement, column: int, arrays: Sequence[Plain]) -> list[PlainElement]:
+    """Return the elements of a row from the values of the arrays of their forms."""
+    remaining = iter(PlainElement.from_coefficients(statement.field, arrays))
+    row = []
+    for element in range(statement.table.width):
+        form = statement.form(column, element)
+        total = PlainElement.of(statement.field, form.constant)
+        for coefficient in form.coefficients:
+            total += next(remaining) * coefficient
+        row.append(total)
+    return row
 
 
 def range_at(field: FieldSpec, point: Sequence[Plain]) -> PlainElement:

@@ -54,10 +54,12 @@ class Inputs:
 
     base: the `Shape.in_base` tables over the prime field, or None if there are none.
     extended: the other tables, over the field of challenges, or None if there are none.
+    parameters: further input of `Shape.source`, whose tables are not in memory. It may use `base`.
     """
 
     base: Buffer | None
     extended: Buffer | None
+    parameters: Buffer | None = None
 
 
 @frozen
@@ -458,4 +460,6 @@ class SumcheckPlan:
 
     def _input_tables(self, inputs: Inputs, other: Buffer) -> InputTables:
         """Return the inputs as kernel arguments; a missing buffer is replaced by `other`."""
-        return InputTables(inputs.base or other, inputs.extended or other)
+        return InputTables(
+            inputs.base or other, inputs.extended or other, inputs.parameters or other
+        )

@@ -19,10 +19,14 @@ class SumcheckSizes(Struct):
 
 
 class InputTables(Struct):
-    """The tables before the first fold: over the prime field, and over the field of challenges."""
+    """The tables before the first fold: over the prime field, and over the field of challenges.
+
+    parameters: further input of the shape's source, if it has one.
+    """
 
     base: Pointer[U32]
     extended: Pointer[U32]
+    parameters: Pointer[U32]
 
 
 class SumcheckMemory(Struct):

@@ -24,11 +24,16 @@ class Inputs:
         """Locate the tables of sumcheck `number` of a batch, of 2**log_size entries each."""
         self._mixed, self._in_base, self._tables = mixed, shape.in_base, tables
         self._batch, self._number, self._log_size = sizes.batch, number, sizes.log_size
+        source = shape.source
+        self._computed = 0 if source is None else source.tables
+        self._reader = None if source is None else source.reader(mixed, tables, sizes.log_size)
 
     def load(self, table: int, index: Value) -> Any:
         """Load an entry, in the field of its table."""
+        if self._reader is not None and table < self._computed:
+            return self._reader.load(table, index)
         in_base = table < self._in_base
-        position = table if in_base else table - self._in_base
+        position = table if in_base else table - max(self._in_base, self._computed)
         start = (position * self._batch + self._number).cast(types.u64) << self._log_size.cast(
             types.u64
         )

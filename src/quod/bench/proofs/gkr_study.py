@@ -295,7 +295,7 @@ class _Study:
                         form=PassForm(shape, 1, 1, in_blocks=device.host_memory),
                     ),
                     batch * groups, SumcheckSizes(batch, remaining, round_plan.log_low), groups,
-                    InputTables(equality, source), equality, partial,
+                    InputTables(equality, source, equality), equality, partial,
                 )  # fmt: skip
                 recording.launch(
                     device.compile(

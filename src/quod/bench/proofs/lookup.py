@@ -7,19 +7,24 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from quod.bench.measure.harness import Case, Parameter
+from quod.commitment.ligero.scheme import Ligero
 from quod.device.discovery import open_device
 from quod.device.protocol import AnyDevice
 from quod.device.runtime.timeline import Timeline
-from quod.errors import QuodError
+from quod.errors import DeviceError, QuodError
 from quod.field.array import Words
+from quod.field.integers import Integers
 from quod.field.spec import FieldSpec
-from quod.lookup.counts import LookupInputs, to_words
+from quod.lookup.inputs import LookupInputs, to_words
 from quod.lookup.run import LookupRun
 from quod.lookup.statement import Range
 from quod.lookup.verifier import verify
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofWriter
 from quod.transcript.transcript import Transcript
+
+_BYTES_PER_LOOKUP = 72
+"""Bytes of device memory for a lookup with its encoded commitment."""
 
 
 def cases(
@@ -40,6 +45,60 @@ def cases(
         yield Case(parameters, run, "ms", traced=run)
 
 
+def integer_cases(
+    device: str, field: FieldSpec, sizes: Sequence[int] | None, *, columns: int, bits: int
+) -> Iterator[Case]:
+    """Yield the steps of committed lookups of integers of 8, 16 or 32 bits in device memory.
+
+    sizes: by default 28 on a device with the memory for it, else 18.
+    """
+    opened_device = open_device(device)
+    for log2_size in sizes or [_largest_size(opened_device)]:
+        dtype = np.dtype(next(f"u{size}" for size in (1, 2, 4) if bits <= 8 * size))
+        parameters: dict[str, Parameter] = {
+            "field": field.name, "log2": log2_size, "columns": columns, "bits": bits,
+            "integers": str(dtype),
+        }  # fmt: skip
+        generator, lookups = np.random.default_rng(log2_size), columns << log2_size
+        numbers = generator.integers(0, 1 << bits, lookups, dtype)
+        memory, size = opened_device.upload(numbers), dtype.itemsize << log2_size
+        arrays = [
+            Integers(memory.slice(number * size, (number + 1) * size), dtype)
+            for number in range(columns)
+        ]
+        inputs = LookupInputs(field, arrays, Range(bits))
+        steps: dict[str, Callable[..., None]] = {
+            "count": lambda inputs=inputs: inputs.counted(opened_device),
+            "lookup": prepared(opened_device, inputs),
+            "commit": _commitment(opened_device, field, arrays, log2_size),
+        }
+        for step, run in steps.items():
+            yield Case({**parameters, "step": step}, run, "ns/lookup", operations=lookups)
+
+
+def _largest_size(device: AnyDevice) -> int:
+    """Return log2 of the lookups that fit the device, 28 or 18."""
+    try:
+        device.check_budget("lookups", _BYTES_PER_LOOKUP << 28)
+    except DeviceError:
+        return 18
+    return 18 if device.host_memory else 28
+
+
+def _commitment(
+    device: AnyDevice, field: FieldSpec, columns: Sequence[Integers], log2_size: int
+) -> Callable[..., None]:
+    """Return a function that commits to columns, one after the other, in the same memory."""
+    scheme = Ligero()
+    committer = scheme.committer(device, field, log2_size, allow_bits=0)
+
+    def commit() -> None:
+        for column in columns:
+            committer.commit(column, ProofWriter(_transcript()))
+
+    return commit
+
+
 def drawn(
     device: AnyDevice, field: FieldSpec, columns: int, log2_size: int, bits: int, width: int
 ) -> LookupInputs:
@@ -56,8 +115,9 @@ def drawn(
 
 def prepared(device: AnyDevice, lookup: LookupInputs) -> Callable[..., None]:
     """Return a function that proves lookups in memory; verifies the first proof."""
-    run = LookupRun(device, lookup.statement)
-    run.set_values(lookup.columns, lookup.entries(device), lookup.counted(device))
+    columns = lookup.placed(device)
+    run = LookupRun(device, lookup.statement, columns)
+    run.set_table(lookup.entries(device), lookup.counted(device, columns))
 
     def prove(timeline: Timeline | None = None) -> None:
         run.prove(ProofWriter(_transcript()), timeline)

@@ -1,0 +1,223 @@
+"""Lookups of columns of integers and of affine forms, against a model on plain integers."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from quod import lookup
+from quod.commitment import Ligero, Raw
+from quod.device.discovery import open_device
+from quod.device.memory.buffer import Buffer
+from quod.device.protocol import AnyDevice
+from quod.errors import DeviceError, InputError, VerificationError
+from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
+from quod.lookup import (
+    Affine,
+    AffineForm,
+    Integers,
+    Range,
+    Statement,
+    Table,
+    multiplicities,
+    prove_committed,
+    verify_committed,
+)
+from tests.reference import lookup as reference
+from tests.support.bound_transcripts import behind_commitments, bound
+from tests.support.thorough import one_and_others
+
+prove, verify = behind_commitments(lookup.prove), behind_commitments(lookup.verify)
+
+FIELDS: dict[str, FieldSpec] = {
+    "goldilocks.2": EXTENSIONS["goldilocks.2"], "m31.4": EXTENSIONS["m31.4"],
+    "koala_bear.4": EXTENSIONS["koala_bear.4"], "bn254.fr": NAMED["bn254.fr"],
+}  # fmt: skip
+TYPES = ("u1", "i1", "u2", "i2", "u4", "i4", "i8")
+
+
+def extremes(dtype: str, count: int, seed: int) -> np.ndarray[Any, Any]:
+    """Integers of a type, its least and greatest among them."""
+    limits, generator = np.iinfo(dtype), random.Random(seed)
+    special = [limits.min, limits.max, 0, 1, limits.max // 3]
+    return np.array([generator.choice(special) for _ in range(count)], dtype)
+
+
+def table_of(field: FieldSpec, rows: set[tuple[int, ...]], size: int) -> list[list[int]]:
+    """A table of `size` entries, which has the rows, sorted and padded with the last one."""
+    p = field.modulus.value
+    entries = sorted({tuple(number % p for number in row) for row in rows})
+    entries += [entries[-1]] * (size - len(entries))
+    return [list(part) for part in zip(*entries, strict=True)]
+
+
+def check_proof(
+    device: AnyDevice, field: FieldSpec, columns: list[Any], plain: list[list[list[int]]],
+    table: list[list[int]],
+) -> Any:  # fmt: skip
+    """Check counts, the proof without forms, and the reduced claims; return the proof."""
+    p = field.modulus.value
+    plain = [[[number % p for number in part] for part in column] for column in plain]
+    entries = [from_integers(field.modulus, part) for part in table]
+    counts = multiplicities(device, field, columns, entries)
+    expected = reference.counted(plain, table)
+    assert np.array_equal(counts, from_integers(field.modulus, expected))
+    proof = prove(device, field, columns, entries, counts)
+    assert verify(proof.statement, proof.data) == proof.reduced
+    if not proof.statement.forms:
+        assert proof.data == reference.prove(proof.statement, plain, table, expected, bound())
+    return proof
+
+
+@pytest.mark.crossed("device", "name", "dtype")
+@pytest.mark.parametrize("name", one_and_others(list(FIELDS), always=["goldilocks.2"]))
+@pytest.mark.parametrize("dtype", one_and_others(TYPES, always=["i2", "i8"]))
+def test_integers_of_all_types(device: AnyDevice, name: str, dtype: str) -> None:
+    field = FIELDS[name]
+    if np.dtype(dtype).itemsize > 4 * field.modulus.words:
+        return
+    arrays = [extremes(dtype, 16, seed) for seed in range(2)]
+    table = table_of(field, {(n,) for a in arrays for n in a.tolist()}, 8)
+    check_proof(device, field, arrays, [[a.tolist()] for a in arrays], table)
+
+
+@pytest.mark.crossed("device", "columns")
+@pytest.mark.parametrize(
+    ("columns", "log2_size"),
+    one_and_others([(1, 1), (1, 2), (3, 5), (4, 6)], always=[(3, 5), (4, 6)]),
+)
+def test_tuples_of_integers(device: AnyDevice, columns: int, log2_size: int) -> None:
+    """Tuples of different types, with as many columns as a power of two and not."""
+    field, rows = FIELDS["goldilocks.2"], 1 << log2_size
+    parts = [
+        [extremes("i2", rows, seed), (extremes("u1", rows, seed) % 3).astype(np.uint8)]
+        for seed in range(columns)
+    ]
+    plain = [[part.tolist() for part in column] for column in parts]
+    table = table_of(field, {row for c in plain for row in zip(*c, strict=True)}, 16)
+    check_proof(device, field, parts, plain, table)
+
+
+@pytest.mark.crossed("device", "alike")
+@pytest.mark.parametrize("alike", one_and_others([True, False]))
+def test_affine_forms(device: AnyDevice, alike: bool) -> None:
+    """Remainders of a rounding shift: r = acc + 2**(s - 1) - q * 2**s, which no array has."""
+    field, generator = FIELDS["goldilocks.2"], np.random.default_rng(3)
+    columns, forms, sums, quotients = [], [], [], []
+    for shift in (3, 3) if alike else (2, 3):
+        acc = generator.integers(-(1 << 40), 1 << 40, 64)
+        q = (acc + (1 << shift - 1)) >> shift
+        columns.append(Affine(1 << shift - 1, [(1, acc), (-(1 << shift), q)]))
+        forms.append((AffineForm(1 << shift - 1, (1, -(1 << shift))),))
+        sums.append(acc)
+        quotients.append(q)
+    remainders = [
+        (acc + form.constant + form.coefficients[1] * q).tolist()
+        for acc, q, (form,) in zip(sums, quotients, forms, strict=True)
+    ]
+    proof = check_proof(
+        device, field, columns, [[r] for r in remainders], [list(range(8))]
+    )  # fmt: skip
+    assert proof.statement == Statement(field, 2, 6, Table(3), tuple(forms))
+    p, reduced = field.modulus.value, proof.reduced
+    for values, acc, q in zip(reduced.columns, sums, quotients, strict=True):
+        for value, array in zip(values, (acc, q), strict=True):
+            numbers = [number % p for number in array.tolist()]
+            assert reference.at(field, numbers, reduced.point) == value
+    plain = Statement(field, 2, 6, Table(3))
+    for other in (plain, Statement(field, 2, 6, Table(3), tuple(reversed(forms)) if not alike else
+                                   ((AffineForm(3, (1, -8)),), forms[1]))):  # fmt: skip
+        with pytest.raises((VerificationError, InputError)):
+            verify(other, proof.data)
+
+
+def test_affine_tuples_and_ranges(device: AnyDevice) -> None:
+    """A pair of a column and a form that has that column too; and a range of a form."""
+    field = FIELDS["goldilocks.2"]
+    x = np.arange(64, dtype=np.int8) - 32
+    pairs = [[x, Affine(7, [(3, x)])]]
+    plain = [[x.tolist(), (3 * x.astype(int) + 7).tolist()]]
+    table = table_of(field, set(zip(*plain[0], strict=True)), 64)
+    check_proof(device, field, pairs, plain, table)
+    shifted = [Affine(32, [(1, x)])]
+    counts = multiplicities(device, field, shifted, Range(6))
+    assert np.array_equal(counts, from_integers(field.modulus, [1] * 64))
+    proof = prove(device, field, shifted, Range(6), counts)
+    assert verify(proof.statement, proof.data) == proof.reduced
+
+
+def test_columns_in_device_memory(device: AnyDevice) -> None:
+    """Slices of one allocation stay in place; others are copied. The proof is the same."""
+    field = FIELDS["goldilocks.2"]
+    arrays = [extremes("i2", 64, seed) % 16 for seed in range(2)]
+    counts = multiplicities(device, field, arrays, Range(4))
+    expected = prove(device, field, arrays, Range(4), counts).data
+    memory = device.upload(np.concatenate(arrays))
+    slices = [Integers(memory.slice(128 * n, 128 * (n + 1)), np.dtype(np.int16)) for n in range(2)]
+    apart: list[Any] = [device.upload(array) for array in arrays]
+    for columns in (slices, apart):
+        assert np.array_equal(multiplicities(device, field, columns, Range(4)), counts)
+        assert prove(device, field, columns, Range(4), counts).data == expected
+
+
+def test_rows_outside_the_table_are_located(device: AnyDevice) -> None:
+    field = FIELDS["goldilocks.2"]
+    good, bad = np.zeros(64, np.int16), np.zeros(64, np.int16)
+    bad[[9, 63]] = -5, 99
+    on_device = Integers(device.upload(bad), np.dtype(np.int16))
+    for columns in ([good, bad], [device.upload(good), on_device]):
+        with pytest.raises(InputError, match="row 9 of column 1 is -5, not in the table"):
+            multiplicities(device, field, columns, Range(4))
+    form = [Affine(1, [(2, bad)])]
+    with pytest.raises(InputError, match="row 9 of column 0 is -9, not in the table"):
+        multiplicities(device, field, form, Range(4))
+    entries = [from_integers(field.modulus, part) for part in ([0, 1], [0, 2])]
+    with pytest.raises(InputError, match=r"row 9 of column 0 is \(0, -5\), not in the table"):
+        multiplicities(device, field, [[good, bad]], entries)
+
+
+def test_committed_integers() -> None:
+    field = FIELDS["goldilocks.2"]
+    columns = [np.arange(64, dtype=np.int16), 63 - np.arange(64, dtype=np.int16)]
+    elements = [from_integers(field.modulus, c.tolist()) for c in columns]
+    statement = Statement(field, 2, 6, Range(6))
+    for scheme in (Raw(), Ligero()):
+        proof = prove_committed("cpu", field, columns, Range(6), scheme=scheme, allow_bits=80)
+        assert proof == prove_committed(
+            "cpu", field, elements, Range(6), scheme=scheme, allow_bits=80
+        )
+        verify_committed(statement, proof, scheme=scheme, allow_bits=80)
+
+
+def test_wrong_columns_are_refused() -> None:
+    field, good = FIELDS["m31.4"], np.zeros(4, np.uint8)
+    memory = Buffer.zeros(64)
+    wrong: Any
+    for wrong in (
+        [np.zeros(4, np.int64)], [np.zeros(4, np.float32)], [np.zeros((2, 2), np.uint8)],
+        [good, np.zeros(4, np.int8)], [good, Affine(0, [(1, good), (1, good)])],
+        [Affine(0, [])], [Affine(0, [(1,)])], [Affine(1.5, [(1, good)])], [np.zeros(3, np.uint8)],  # type: ignore[arg-type]
+        [Affine(0, [(1, from_integers(field.modulus, [1, 2]))])], [Affine(1 << 64, [(1, good)])],
+    ):  # fmt: skip
+        with pytest.raises(InputError):
+            multiplicities("cpu", field, wrong, Range(2))
+    for dtype in ("f4", "bool", "nonsense"):
+        with pytest.raises(InputError):
+            Integers(memory, dtype)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="no whole number"):
+        Integers(memory.slice(0, 63), np.dtype("i2"))
+    with pytest.raises(InputError, match="affine forms must be 1 for each of 2 columns"):
+        Statement(field, 2, 2, Range(2), ((AffineForm(0, (1,)),),))
+
+
+def test_memory_is_stated_before_work() -> None:
+    field, column = FIELDS["goldilocks.2"], np.zeros(1 << 16, np.uint8)
+    counts = from_integers(field.modulus, [1 << 16, *[0] * 3])
+    with (
+        open_device("cpu", memory_budget=1 << 20) as device,
+        pytest.raises(DeviceError, match="sums of fractions would take"),
+    ):
+        prove(device, field, [column], Range(2), counts)
