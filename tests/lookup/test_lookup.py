@@ -491,6 +491,29 @@ def test_error_terms() -> None:
     assert all(term > 0 for term in wide.values())
 
 
+def test_error_terms_of_several_runs_are_those_of_the_largest() -> None:
+    """A false proof needs one certain run to pass, so that the terms of runs do not add up."""
+    field = EXTENSIONS["goldilocks.2"]
+    large, small = Statement(field, 1, 28, Range(16)), Statement(field, 3, 20, Table(8, 2))
+    terms = error_terms([small, large])
+    assert terms == error_terms(large) == error_terms([large, large, small])
+    scheme = Ligero()
+    opened = error_terms([small, large], scheme=scheme)
+    columns = [error_terms(run, scheme=scheme)["openings: columns"] for run in (small, large)]
+    assert opened["openings: columns"] == sum(columns)
+    with pytest.raises(InputError, match="at least one statement"):
+        error_terms([])
+
+
+def test_proofs_without_a_check_are_the_same() -> None:
+    field = FIELDS["m31.4"]
+    arrays = [from_integers(field.modulus, [1, 2, 2, 3])]
+    counts = multiplicities("cpu", field, arrays, Range(2))
+    expected = prove("cpu", field, arrays, Range(2), counts)
+    proof = prove("cpu", field, arrays, Range(2), counts, check=False)
+    assert (proof.data, proof.reduced) == (expected.data, expected.reduced)
+
+
 def test_lookup_count_must_be_below_the_field_size() -> None:
     """With p lookups, a value that is in no table would count as none."""
     assert Statement(TOY, 1, 4, Range(4)).lookups == 16

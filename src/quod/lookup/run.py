@@ -23,11 +23,12 @@ from quod.field.spec import FieldSpec
 from quod.hash.table import Hash
 from quod.lookup.columns import Array
 from quod.lookup.fraction_kernels import add_parts, embedded_numerators, entry_denominators
+from quod.lookup.fractions import replay_sums
 from quod.lookup.leaf_form import ColumnTable
 from quod.lookup.leaves import ALIGNMENT, PlacedColumns
 from quod.lookup.statement import Range, Statement
 from quod.lookup.tree import ComputedLeaves, FractionTrees
-from quod.lookup.verifier import Reduced, challenges, check_values, read_both
+from quod.lookup.verifier import Reduced, challenges, reduced_to
 from quod.sumcheck.plan import Inputs, SumcheckPlan
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.run import elements_to_words, words_to_elements
@@ -71,7 +72,10 @@ class LookupRun:
         return self._counts[0]
 
     def prove(self, writer: ProofWriter, timeline: Timeline | None) -> Reduced:
-        """Absorb the statement and write the proof; return the claims left to check."""
+        """Absorb the statement and write the proof; return the claims left to check.
+
+        The proof is not checked: a faulty device or wrong multiplicities give a wrong one.
+        """
         statement, field = self.statement, self.statement.field
         alpha, powers = challenges(statement, writer.transcript)
         words = elements_to_words(field, coefficients_of([alpha, *powers]))
@@ -82,15 +86,15 @@ class LookupRun:
         self._device.stream("lookups").replay(self._recorded).run(timeline)
         data = self._trees.download_messages()
         reader = ProofReader(data, writer.transcript.copy())
-        sums = read_both(statement, reader, alpha, powers)
+        lookups, table = replay_sums(reader, field, statement.trees)
         reader.end()
         writer.resume_after(data, reader.transcript.state)
-        points = [sums.lookups.point[statement.log_columns :], sums.table.point]
+        points = [lookups.point[statement.log_columns :], table.point]
         values: list[Plain] = []
         for evaluation, point in zip(self._evaluations, points, strict=False):
             values += evaluation.at(point, timeline)
         writer.elements(Label.VALUES, field, values)
-        return check_values(statement, sums, values)
+        return reduced_to(statement, lookups, table, values)
 
     @cached_property
     def _recorded(self) -> Recording:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from quod.commitment.scheme import Scheme
@@ -174,13 +175,34 @@ class Statement:
 
 
 def error_terms(
-    statement: Statement, *, hash: Hash = Hash.SHA3_256, scheme: Scheme | None = None
-) -> dict[str, Fraction]:
+    statement: Statement | Sequence[Statement], *, hash: Hash = Hash.SHA3_256,
+    scheme: Scheme | None = None,
+) -> dict[str, Fraction]:  # fmt: skip
     """Return the probability that a false statement is accepted, by cause, for random challenges.
 
-    With a `scheme` they include the openings of `prove_committed`. Without one, the error of the
-    commitments to columns and multiplicities is not included.
+    statement: several statements are runs with challenges of their own, in one proof. A false
+        proof has a false run, and needs that run to pass. So the terms are those of the run with
+        the largest sum, and not the sum over runs.
+    scheme: includes the openings of `prove_committed`, those of all runs. Without it, the error of
+        the commitments to columns and multiplicities is not included.
     """
+    runs = [statement] if isinstance(statement, Statement) else list(statement)
+    if not runs:
+        raise InputError("the error terms need at least one statement")
+    terms = max(map(_run_terms, runs), key=lambda terms: sum(terms.values()))
+    terms["the hash"] = Fraction(1, 1 << hash.collision_bits)
+    if scheme is not None:
+        for run in runs:
+            arrays = sum(map(run.arrays, range(run.columns)))
+            for count, size in ((arrays, run.log2_size), (1, run.table.log2_size)):
+                for cause, term in scheme.error_terms(run.field, size).items():
+                    name = f"openings: {cause}"
+                    terms[name] = terms.get(name, Fraction(0)) + count * term
+    return terms
+
+
+def _run_terms(statement: Statement) -> dict[str, Fraction]:
+    """Return the error terms of the challenges of one run."""
     challenge_error = most_likely(statement.field)
     trees, entries = statement.trees, 1 << statement.table.log2_size
     layers = layers_of(trees)
@@ -190,20 +212,12 @@ def error_terms(
         rounds += DEGREE * layer
         combined_claims += 2 * tree_count - 1
     degree = (statement.lookups + entries - 1) * max(1, statement.table.width - 1)
-    terms = {
+    return {
         "the sums of fractions": degree * challenge_error,
         "claims combined": combined_claims * challenge_error,
         "rounds of sumchecks": rounds * challenge_error,
         "points between halves": layers * challenge_error,
-        "the hash": Fraction(1, 1 << hash.collision_bits),
     }
-    if scheme is not None:
-        arrays = statement.columns * statement.table.width
-        for count, size in ((arrays, statement.log2_size), (1, statement.table.log2_size)):
-            for cause, term in scheme.error_terms(statement.field, size).items():
-                name = f"openings: {cause}"
-                terms[name] = terms.get(name, Fraction(0)) + count * term
-    return terms
 
 
 def check_lookup(

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 
 from quod.errors import VerificationError
 from quod.field.element_bytes import Plain
-from quod.field.plain_element import PlainElement, coefficients_of
+from quod.field.plain_element import PlainElement
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
-from quod.lookup.fractions import FractionSum, read_sums
+from quod.lookup.fractions import FractionSum, LeafClaim, read_sums
 from quod.lookup.statement import Range, Statement, check_lookup
 from quod.security import MIN_BITS
 from quod.sumcheck.eq_reference import equalities
@@ -132,34 +132,43 @@ def check_values(statement: Statement, sums: Sums, values: Sequence[Plain]) -> R
 
     Raises VerificationError if the values do not give the denominators that the sums claim.
     """
-    field, table = statement.field, statement.table
-    remaining = iter(values)
-    columns = [
-        tuple(next(remaining) for _ in range(statement.arrays(column)))
-        for column in range(statement.columns)
-    ]
-    column_variables = statement.log_columns
-    weights = equalities(field, sums.lookups.point[:column_variables])
+    field = statement.field
+    lookups, entries = (LeafClaim(tree.point, tree.at_point) for tree in (sums.lookups, sums.table))
+    reduced = reduced_to(statement, lookups, entries, values)
+    weights = equalities(field, sums.lookups.point[: statement.log_columns])
     # Columns are padded to a power of two by denominators of 1.
     denominators = [
-        _denominator(sums, _row(statement, column, arrays)) for column, arrays in enumerate(columns)
+        _denominator(sums, _row(statement, column, arrays))
+        for column, arrays in enumerate(reduced.columns)
     ]
-    denominators += [PlainElement.one(field)] * (len(weights) - len(columns))
+    denominators += [PlainElement.one(field)] * (len(weights) - statement.columns)
     total = PlainElement.zero(field)
     for weight, denominator in zip(weights, denominators, strict=True):
         total += weight * denominator
     if total != sums.lookups.at_point[1]:
         raise VerificationError("the values of the columns do not agree with the sums")
-    point, (multiplicity, denominator) = sums.table.point, sums.table.at_point
-    is_range = isinstance(table, Range)
     entry = (
-        [range_at(field, point)] if is_range else PlainElement.from_coefficients(field, remaining)
+        [range_at(field, sums.table.point)]
+        if isinstance(statement.table, Range)
+        else PlainElement.from_coefficients(field, reduced.entry)
     )
-    if _denominator(sums, entry) != denominator:
+    if _denominator(sums, entry) != sums.table.at_point[1]:
         raise VerificationError("the values of the table do not agree with the sums")
+    return reduced
+
+
+def reduced_to(
+    statement: Statement, lookups: LeafClaim, table: LeafClaim, values: Sequence[Plain]
+) -> Reduced:
+    """Return the claims that the values of columns and table are, without a check."""
+    remaining = iter(values)
+    columns = tuple(
+        tuple(next(remaining) for _ in range(statement.arrays(column)))
+        for column in range(statement.columns)
+    )
     return Reduced(
-        sums.lookups.point[column_variables:], tuple(columns), point, multiplicity.coefficients,
-        () if is_range else coefficients_of(entry),
+        lookups.point[statement.log_columns :], columns, table.point,
+        table.at_point[0].coefficients, tuple(remaining),
     )  # fmt: skip
 
 
