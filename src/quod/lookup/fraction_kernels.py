@@ -101,7 +101,8 @@ class LayerForm:
 
     counts: the number of values in the ended layer of each of its trees: numerators, then
         denominators.
-    continuing_trees: the indices, among these trees, of those that have a further layer.
+    continuing_trees: the indices, among these trees, of those that have a further layer. If there
+        are none, only the last point and the transcript's state are computed.
     was_shifted: whether the first tree's values in the ended layer are shifted values, which
         must be subtracted from the shift.
     is_shifted: whether the next layer has shifted values, for which two scales follow the powers
@@ -162,6 +163,14 @@ def next_layer(
     state = chain.absorbed(previous_progress.state(chain), Label.VALUES, message)
     # The selector binds the variable that selects between the values at 0 and at 1.
     selector = f.bounded(challenge(f, field, state))
+    with k.range(k.local_id(), log_before, k.workgroup_size) as loop:
+        f.store(point, loop.index + 1, previous_progress.challenge(loop.index))
+    with k.if_(k.local_id() == 0):
+        f.store(point, zero, selector)
+    if not form.continuing_trees:
+        with k.if_(k.local_id() == 0):
+            next_progress.set_state(chain, state)
+        return
     state = chain.absorbed(state, Label.NEXT, ())
     scale = f.bounded(challenge(f, field, state))
     claims = []
@@ -179,10 +188,7 @@ def next_layer(
         alpha = f.bounded(f.load(shift, 0))
         shift_plus_scale = f.bounded(alpha + scale)
         scales += [shift_plus_scale, alpha * f.bounded(shift_plus_scale + scale)]
-    with k.range(k.local_id(), log_before, k.workgroup_size) as loop:
-        f.store(point, loop.index + 1, previous_progress.challenge(loop.index))
     with k.if_(k.local_id() == 0):
-        f.store(point, zero, selector)
         next_progress.set_state(chain, state)
         next_progress.set_claim(claim)
         for index, element in enumerate(scales):

@@ -115,33 +115,7 @@ def read_sums(
     return [tree_sums[number] for number in range(len(trees))]
 
 
-def replay_sums(
-    reader: ProofReader, field: FieldSpec, trees: Sequence[FractionTree]
-) -> list[LeafClaim]:
-    """Return the claims about each tree's leaves in a proof for `read_sums`, without any check."""
-    point: list[Plain] = []
-    claims: dict[int, LeafClaim] = {}
-    transcript = reader.transcript
-    for layer in range(layers_of(trees)):
-        if layer:
-            transcript.challenge(field)
-            point = []
-            for _ in range(layer):
-                reader.elements(Label.ROUND, field, DEGREE)
-                point.append(transcript.challenge(field))
-        counts = [tree.tables(layer) for tree in trees]
-        elements = reader.elements(Label.VALUES, field, sum(counts))
-        values = iter(PlainElement.from_coefficients(field, elements))
-        point = [transcript.challenge(field), *point]
-        for number, (tree, count) in enumerate(zip(trees, counts, strict=True)):
-            tree_values = [next(values) for _ in range(count)]
-            if tree.log2_size == layer + 1:
-                claim = _at_selector(field, tree_values, PlainElement(field, point[0]))
-                claims[number] = LeafClaim(tuple(point), claim)
-    return [claims[number] for number in range(len(trees))]
-
-
-def _at_selector(
+def at_selector(
     field: FieldSpec, values: Sequence[PlainElement], x: PlainElement
 ) -> tuple[PlainElement, PlainElement]:
     """Return numerator and denominator at x, from a tree's values n0, n1, d0, d1 in a layer."""

@@ -23,7 +23,6 @@ from quod.field.spec import FieldSpec
 from quod.hash.table import Hash
 from quod.lookup.columns import Array
 from quod.lookup.fraction_kernels import add_parts, embedded_numerators, entry_denominators
-from quod.lookup.fractions import replay_sums
 from quod.lookup.leaf_form import ColumnTable
 from quod.lookup.leaves import ALIGNMENT, PlacedColumns
 from quod.lookup.statement import Range, Statement
@@ -34,14 +33,14 @@ from quod.sumcheck.polynomial import SumOfProducts
 from quod.sumcheck.run import elements_to_words, words_to_elements
 from quod.sumcheck.shape import Shape
 from quod.transcript.labels import Label
-from quod.transcript.messages import ProofReader, ProofWriter
+from quod.transcript.messages import ProofWriter
 
 
 class LookupRun:
     """Lookups of one shape on a device, with memory for columns, table and all sums.
 
-    All launches are recorded once. The host waits for the device twice per proof: for the sums, and
-    for the evaluations at their points.
+    All launches are recorded once, with those of the transcript and of the columns' values. The
+    host waits for the device once per proof.
     """
 
     def __init__(
@@ -83,16 +82,13 @@ class LookupRun:
         parameters, shift = self._columns.parameters(self._form, alpha, powers)
         self._device.upload(parameters, into=self._parameters)
         self._trees.begin(writer.transcript.state, shift)
+        for evaluation in self._evaluations:
+            evaluation.begin()
         self._device.stream("lookups").replay(self._recorded).run(timeline)
         data = self._trees.download_messages()
-        reader = ProofReader(data, writer.transcript.copy())
-        lookups, table = replay_sums(reader, field, statement.trees)
-        reader.end()
-        writer.resume_after(data, reader.transcript.state)
-        points = [lookups.point[statement.log_columns :], table.point]
-        values: list[Plain] = []
-        for evaluation, point in zip(self._evaluations, points, strict=False):
-            values += evaluation.at(point, timeline)
+        lookups, table = self._trees.download_claims(data)
+        writer.resume_after(data, self._trees.download_state())
+        values = [value for evaluation in self._evaluations for value in evaluation.download()]
         writer.elements(Label.VALUES, field, values)
         return reduced_to(statement, lookups, table, values)
 
@@ -103,6 +99,13 @@ class LookupRun:
         with recording.part("leaves"):
             self._record_leaves(recording)
         self._trees.record(recording)
+        coordinates = self.statement.log_columns * 4 * self.statement.field.words
+        lookups, table = self._trees.points
+        with recording.part("values"):
+            for evaluation, point in zip(
+                self._evaluations, (lookups.slice(coordinates, lookups.nbytes), table), strict=False
+            ):
+                evaluation.record(recording, point)
         return recording.finish().recording
 
     def _record_leaves(self, recording: RecordingStream) -> None:
@@ -168,25 +171,27 @@ class _Evaluation:
         self._point = device.allocate(log2_size * 4 * field.words)
         self._sums = device.allocate(len(arrays) * 4 * field.words)
 
-    @cached_property
-    def _recorded(self) -> Recording:
+    def record(self, recording: RecordingStream, point: Buffer) -> None:
+        """Record the evaluations at a point in device memory."""
         plan, device = self._plan, self._device
         equality, partial = map(device.allocate, (plan.equality_bytes, plan.partial_bytes))
-        recording = device.stream("values").record()
+        # The slice of a point may not be aligned for kernels.
+        recording.copy(point, self._point)
         plan.record_point(recording, self._point, equality)
         compiled: Any = device.compile(add_parts, lanes=plan.finish_lanes, field=self._field)
         for index, (array, buffer) in enumerate(self._arrays):
             self._plans[array.type].record_sum(recording, Inputs(buffer, None), equality, partial)
             recording.launch(compiled, 1, plan.sum_groups, partial, self._sums, index)
-        return recording.finish().recording
 
-    def at(self, point: Sequence[Plain], timeline: Timeline | None) -> list[Plain]:
-        """Evaluate all arrays at a point; DeviceError if the device did not write the results."""
+    def begin(self) -> None:
+        """Mark the results as not written."""
+        marks = np.full(self._sums.nbytes // 4, UNWRITTEN, np.uint32)
+        self._device.upload(marks, into=self._sums)
+
+    def download(self) -> list[Plain]:
+        """Return the values of all arrays; DeviceError if the device did not write them."""
         device, field = self._device, self._field
-        device.upload(elements_to_words(field, point), into=self._point)
-        values = np.full((len(self._arrays), field.words), UNWRITTEN, np.uint32)
-        device.upload(values, into=self._sums)
-        device.stream("values").replay(self._recorded).run(timeline)
+        values = np.empty((len(self._arrays), field.words), np.uint32)
         device.download(self._sums, values)
         if not canonical(field.modulus, values.reshape(-1, field.modulus.words)).all():
             raise not_written(device, "values at a point")

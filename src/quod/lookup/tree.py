@@ -17,14 +17,14 @@ from quod.device.protocol import AnyDevice
 from quod.device.runtime.sentinel import UNWRITTEN, not_written
 from quod.device.runtime.stream import RecordingStream
 from quod.field.array import Words, canonical
-from quod.field.element_bytes import encode
+from quod.field.element_bytes import Plain, decode, element_bytes, encode
 from quod.field.plain_element import PlainElement, coefficients_of
 from quod.field.spec import FieldSpec
 from quod.frozen import frozen
 from quod.hash.function import STATE_WORDS
 from quod.hash.table import Hash
 from quod.lookup.fraction_kernels import LayerForm, add_fractions, next_layer
-from quod.lookup.fractions import FractionTree, layers_of
+from quod.lookup.fractions import DEGREE, FractionTree, LeafClaim, at_selector, layers_of
 from quod.lookup.leaf_form import ComputedLevel, LeafForm, sum_leaves
 from quod.lookup.leaves import ALIGNMENT
 from quod.sumcheck.memory import SumcheckProgress
@@ -88,6 +88,7 @@ class FractionTrees:
             for name in ("equality_bytes", "folded_bytes", "partial_bytes")
         ]
         progress_sizes = [plan.progress_bytes for plan in plans]
+        end_bytes = 4 * SumcheckProgress.words(field, 1, self._layers_count)
         # A buffer has at least one element, because kernels need a buffer for an empty level too.
         sizes = [max(1, self._level_elements(level)) * self._element for level in self._levels]
         proof_sizes = [self._values(0) * self._element, *(plan.proof_bytes for plan in plans)]
@@ -101,6 +102,9 @@ class FractionTrees:
             for level, size in zip(self._levels, sizes, strict=True)
         }
         self._start = device.allocate(4 * SumcheckProgress.words(field, 1, 0))
+        self._end = device.allocate(end_bytes)
+        self.points = [device.allocate(tree.log2_size * self._element) for tree in trees]
+        """Buffers of the points of the trees' leaves, after the recording has run."""
         self._shift_memory = device.allocate(self._element)
         self._starts = [0]
         for size in proof_sizes:
@@ -224,9 +228,12 @@ class FractionTrees:
         before, values, first_value = self._start, self._first_values, 0
         for number, layer in enumerate(self._layers, start=1):
             with recording.part(f"layer {number}"):
-                self._record_layer(recording, number, layer, before, values, first_value)
+                self._record_step(recording, number, layer, before, values, first_value)
+                self._record_layer(recording, number, layer)
             plan = layer.plan
             before, values, first_value = layer.progress, layer.sent, number * plan.shape.degree
+        with recording.part("end"):
+            self._record_step(recording, self._layers_count, None, before, values, first_value)
 
     def _record_computed(self, recording: RecordingStream) -> None:
         """Record the first level in memory of computed leaves."""
@@ -240,11 +247,15 @@ class FractionTrees:
             computed.columns, computed.parameters, self._memory[level],
         )  # fmt: skip
 
-    def _record_layer(
-        self, recording: RecordingStream, number: int, layer: _Layer, before: Buffer,
+    def _record_step(
+        self, recording: RecordingStream, number: int, layer: _Layer | None, before: Buffer,
         values: Buffer, first_value: int,
     ) -> None:  # fmt: skip
-        plan, active = layer.plan, self._active(number - 1)
+        """Record the step to layer `number`, or after the last layer, and keep its trees' points.
+
+        before, values, first_value: the progress of the ended layer's sumcheck, and its values.
+        """
+        active = self._active(number - 1)
         form = LayerForm(
             self._field,
             counts=tuple(self._trees[tree].tables(number - 1) for tree in active),
@@ -254,11 +265,20 @@ class FractionTrees:
             was_shifted=self._is_shifted(number - 1), is_shifted=self._is_shifted(number),
             hash=self._hash,
         )  # fmt: skip
-        compiled = self._device.compile(next_layer, lanes=plan.finish_lanes, form=form)
+        lanes = self._step_lanes if layer is None else layer.plan.finish_lanes
+        compiled = self._device.compile(next_layer, lanes=lanes, form=form)
         recording.launch(
-            compiled, 1, number - 1, first_value, plan.first_scale, values, before, layer.progress,
-            self._point, self._equality, self._shift_memory,
+            compiled, 1, number - 1, first_value, 0 if layer is None else layer.plan.first_scale,
+            values, before, self._end if layer is None else layer.progress, self._point,
+            self._equality, self._shift_memory,
         )  # fmt: skip
+        for tree, point in zip(self._trees, self.points, strict=True):
+            if tree.log2_size == number:
+                recording.copy(self._point.slice(0, point.nbytes), point)
+
+    def _record_layer(self, recording: RecordingStream, number: int, layer: _Layer) -> None:
+        """Record the sumcheck of a layer, of `number` variables."""
+        plan = layer.plan
         inputs = Inputs(None, self._memory[number + 1])
         if self._computed is not None and self._source(number) is not None:
             inputs = Inputs(
@@ -282,6 +302,44 @@ class FractionTrees:
         # `UNWRITTEN` is not an element, so missing writes are detected.
         marks = np.full(self._sent.nbytes // 4, UNWRITTEN, np.uint32)
         self._device.upload(marks, into=self._sent)
+
+    @property
+    def _step_lanes(self) -> int:
+        """The workgroup size of the step after the last layer."""
+        return self._layers[-1].plan.finish_lanes if self._layers else 1
+
+    def download_state(self) -> bytes:
+        """Download the state of the transcript after all messages."""
+        words = np.empty(self._end.nbytes // 4, np.uint32)
+        self._device.download(self._end, words)
+        return words[-STATE_WORDS:].astype("<u4").tobytes()
+
+    def download_claims(self, data: bytes) -> list[LeafClaim]:
+        """Return the claims about each tree's leaves, which the messages `data` lead to."""
+        claims: list[LeafClaim] = []
+        for number, (tree, memory) in enumerate(zip(self._trees, self.points, strict=True)):
+            words = np.empty((tree.log2_size, self._field.words), np.uint32)
+            self._device.download(memory, words)
+            if not canonical(
+                self._field.modulus, words.reshape(-1, self._field.modulus.words)
+            ).all():
+                raise not_written(self._device, "points of leaves")
+            claims.append(self._claim(number, words_to_elements(self._field, words), data))
+        return claims
+
+    def _claim(self, tree: int, point: list[Plain], data: bytes) -> LeafClaim:
+        """Return the claim about a tree's leaves from the values of its last layer."""
+        last = self._trees[tree].log2_size - 1
+        element, start = element_bytes(self._field), 0
+        for layer in range(last + 1):
+            start += element * layer * DEGREE
+            values_start = start
+            start += element * self._values(layer)
+        begin = values_start + element * sum(t.tables(last) for t in self._trees[:tree])
+        stop = begin + element * self._trees[tree].tables(last)
+        values = PlainElement.from_coefficients(self._field, decode(self._field, data[begin:stop]))
+        selector = PlainElement(self._field, point[0])
+        return LeafClaim(tuple(point), at_selector(self._field, values, selector))
 
     def download_messages(self) -> bytes:
         """Download all messages; raise DeviceError if the device did not write them."""
