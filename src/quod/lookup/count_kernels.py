@@ -23,7 +23,7 @@ _FACTOR = 0x9E3779B1
 @kernel
 def count_integers(
     k: Builder, n: U32, size: U32, parts: U32, columns: Pointer[U32], parameters: Pointer[U32],
-    counts: Pointer[U32], *, form: LeafForm, part_size: int,
+    counts: Pointer[U32], *, form: LeafForm, part_size: int, unrolled: int,
 ) -> None:  # fmt: skip
     """Add to counts[v] the number of lookups of v, for n lookups and v < size.
 
@@ -31,6 +31,7 @@ def count_integers(
     `MISSING_NONE`.
     parts: workgroup i counts part i % parts of the range in shared memory, of `part_size` numbers.
         If that is 0 all workgroups count in `counts`.
+    unrolled: rows per iteration of an instance.
     """
     mixed = MixedField(k, form.field)
     leaves = Leaves(mixed, form, columns, k.pointer_add(parameters, parameters[0]))
@@ -42,15 +43,25 @@ def count_integers(
             shared[loop.index] = k.constant(0, u32)
         k.barrier()
     none = k.constant(MISSING_NONE, u32)
-    with k.range(group * k.workgroup_size + k.local_id(), n, stride, carry=none) as loop:
-        number, is_below = _integer(k, form.field.modulus, leaves.leaf(loop.index), size)
-        if shared is None:
-            with k.if_(is_below):
-                k.atomic_add(counts, number, 1)
-        else:
-            with k.if_(is_below & (number // part_size == part)):
-                k.atomic_add(shared, number % part_size, 1)
-        loop.next(k.select(is_below, loop.carried, k.minimum(loop.carried, loop.index)))
+    first = group * k.workgroup_size + k.local_id()
+    with k.range(first, n, stride * unrolled, carry=none) as loop:
+        # All loads come first, so that they wait for memory together.
+        indices = [loop.index + stride * step for step in range(unrolled)]
+        rows = [
+            _integer(k, form.field.modulus, leaves.leaf(k.minimum(index, n - 1)), size)
+            for index in indices
+        ]
+        missing = loop.carried
+        for index, (number, is_below) in zip(indices, rows, strict=True):
+            counted = is_below & (index < n)
+            if shared is None:
+                with k.if_(counted):
+                    k.atomic_add(counts, number, 1)
+            else:
+                with k.if_(counted & (number // part_size == part)):
+                    k.atomic_add(shared, number % part_size, 1)
+            missing = k.select(is_below, missing, k.minimum(missing, k.minimum(index, n - 1)))
+        loop.next(missing)
     k.atomic_min(counts, size, loop.results)
     if shared is not None:
         k.barrier()

@@ -31,6 +31,10 @@ from quod.lookup.statement import Statement
 _MAX_PARTS = 4
 """The maximum of parts of a range, each with its own pass over the columns."""
 
+_LANES = 256
+_LARGE_ROOM = 1 << 14
+_LARGE_ROOM_LANES = 1024
+_UNROLLED = 4
 _GROUPS_PER_THREAD = 4
 _GROUPS_PER_MULTIPROCESSOR = 2
 _ROWS_PER_INSTANCE = 16
@@ -85,8 +89,11 @@ def _count_range(
     counts: Buffer, form: Any,
 ) -> None:  # fmt: skip
     """Count in shared memory, a part of the range at a time, if that takes few passes."""
-    lanes = device.lanes if in_host_memory(device) else 256
+    lanes = device.lanes if in_host_memory(device) else _LANES
     room = device.machine(lanes).shared_bytes_limit // 4
+    if not in_host_memory(device) and room >= _LARGE_ROOM:
+        # One workgroup then has most of the memory of a multiprocessor.
+        lanes = _LARGE_ROOM_LANES
     part_size = min(size, 1 << (room.bit_length() - 1))
     parts = size // part_size
     if parts > _MAX_PARTS:
@@ -97,7 +104,9 @@ def _count_range(
         else _GROUPS_PER_MULTIPROCESSOR * device.multiprocessors
     )
     groups = max(1, min(groups, lookups // (_ROWS_PER_INSTANCE * lanes)))
-    compiled = device.compile(count_integers, lanes=lanes, form=form, part_size=part_size)
+    compiled = device.compile(
+        count_integers, lanes=lanes, form=form, part_size=part_size, unrolled=_UNROLLED
+    )
     device.launch(
         compiled, parts * groups, lookups, size, parts, columns, parameters, counts
     )  # fmt: skip

@@ -26,7 +26,7 @@ _PAIR_FORM = (_RANGE_FORM, LeafForm(_FIELD.modulus, (Term("i16", "base"),), True
 register(f"lookup.sum_leaves[{_FIELD.name}]", sum_leaves, form=_FORM, depth=2)
 register(
     f"lookup.count_integers[{_FIELD.modulus.name}]", count_integers, form=_RANGE_FORM,
-    part_size=1 << 10,
+    part_size=1 << 10, unrolled=4,
 )  # fmt: skip
 register(
     f"lookup.insert_entries[{_FIELD.modulus.name}]", insert_entries, modulus=_FIELD.modulus,

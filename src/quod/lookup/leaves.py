@@ -105,7 +105,7 @@ class PlacedColumns:
         ]
 
     def leaf_form(self, field: FieldSpec, *, entry: int | None = None) -> LeafForm:
-        """Return the form of the leaves of all entries, or of one entry over the prime field."""
+        """Return the form of the leaves of all entries, or of one entry without padding."""
         numbers = range(len(self._columns[0])) if entry is None else [entry]
         terms = []
         for number in numbers:
@@ -117,7 +117,8 @@ class PlacedColumns:
                 factor = "one" if ones else "extended" if number and entry is None else "base"
                 terms.append(Term(array.type, factor))
         count = len(self._columns)
-        return LeafForm(field, tuple(terms), self._are_alike(), bool(count & (count - 1)))
+        padded = entry is None and bool(count & (count - 1))
+        return LeafForm(field, tuple(terms), self._are_alike(), padded)
 
     def _are_alike(self) -> bool:
         """Return whether all columns have the same forms, and the arrays of a term are adjacent."""
