@@ -163,6 +163,34 @@ def test_columns_in_device_memory(device: AnyDevice) -> None:
         assert prove(device, field, columns, Range(4), counts).data == expected
 
 
+@pytest.mark.parametrize("columns", one_and_others([1, 3]))
+def test_gpu_code_agrees_with_the_model(gpu_device: AnyDevice, columns: int) -> None:
+    """Pairs of a form of two types and a column; ranges, counted in shared memory."""
+    field, rows = FIELDS["goldilocks.2"], 32
+    parts = [
+        (extremes("i2", rows, seed), (extremes("u1", rows, seed) % 3).astype(np.uint8))
+        for seed in range(columns)
+    ]
+    pairs = [[Affine(-1, [(2, x), (-3, y)]), y] for x, y in parts]
+    plain = [[(2 * x.astype(int) - 3 * y - 1).tolist(), y.tolist()] for x, y in parts]
+    table = table_of(field, {row for c in plain for row in zip(*c, strict=True)}, 16)
+    check_proof(gpu_device, field, pairs, plain, table)
+    small = [y for _, y in parts]
+    check_range(gpu_device, field, small, 2)
+
+
+def check_range(device: AnyDevice, field: FieldSpec, columns: list[Any], bits: int) -> None:
+    """Check counts and proof of a range."""
+    plain = [[column.tolist()] for column in columns]
+    table = [list(range(1 << bits))]
+    counts, expected = (
+        multiplicities(device, field, columns, Range(bits)), reference.counted(plain, table)
+    )  # fmt: skip
+    assert np.array_equal(counts, from_integers(field.modulus, expected))
+    proof = prove(device, field, columns, Range(bits), counts)
+    assert proof.data == reference.prove(proof.statement, plain, table, expected, bound())
+
+
 def test_rows_outside_the_table_are_located(device: AnyDevice) -> None:
     field = FIELDS["goldilocks.2"]
     good, bad = np.zeros(64, np.int16), np.zeros(64, np.int16)
@@ -207,6 +235,9 @@ def test_wrong_columns_are_refused() -> None:
     for dtype in ("f4", "bool", "nonsense"):
         with pytest.raises(InputError):
             Integers(memory, dtype)  # type: ignore[arg-type]
+    tiny = [np.zeros(2, np.uint8)]
+    with pytest.raises(InputError, match="does not fill words of 32 bits"):
+        prove_committed("cpu", field, tiny, Range(2), allow_bits=0)
     with pytest.raises(InputError, match="no whole number"):
         Integers(memory.slice(0, 63), np.dtype("i2"))
     with pytest.raises(InputError, match="affine forms must be 1 for each of 2 columns"):

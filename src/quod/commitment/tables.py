@@ -25,6 +25,11 @@ def check_table(field: FieldSpec, log2_size: int, table: object) -> tuple[Buffer
         check_fits(modulus, "the table", table.type)
         if table.count != 1 << log2_size:
             raise InputError(f"the table has {table.count} integers, not 2**{log2_size}")
+        if table.memory.nbytes % 4:
+            raise InputError(
+                f"a table of {table.count} integers of {table.dtype} does not fill words of 32 "
+                "bits; use a wider type"
+            )
         return table.memory, table.type
     buffer = instance("the table", table, Buffer, "upload one to the device")
     size = modulus.bytes << log2_size

@@ -19,6 +19,8 @@ from quod.sumcheck.run import elements_to_words
 ALIGNMENT = 64
 """The alignment in bytes of arrays that share one buffer."""
 
+_WORD_BYTES = 4
+
 
 class PlacedColumns:
     """Columns of equal types in one buffer of a device.
@@ -49,7 +51,8 @@ class PlacedColumns:
             (memory.address, memory.address + memory.nbytes)
             for memory in buffers if isinstance(memory, Buffer)
         ]  # fmt: skip
-        if len(owners) > 1 or any(start % ALIGNMENT for start, _ in ranges):
+        whole_words = all((stop - start) % _WORD_BYTES == 0 for start, stop in ranges)
+        if len(owners) > 1 or not whole_words or any(start % ALIGNMENT for start, _ in ranges):
             return None
         first, last = min(start for start, _ in ranges), max(stop for _, stop in ranges)
         first_buffer = buffers[0]
@@ -85,11 +88,12 @@ class PlacedColumns:
         return memory, starts
 
     def buffers(self) -> list[list[tuple[Array, Buffer]]]:
-        """Return for each column its arrays, entry by entry, and their device memory."""
+        """Return for each column its arrays, entry by entry, and the words of their memory."""
         return [
             [
-                (array, self.memory.slice(start, start + self._rows * self._item_bytes(array.type)))
+                (array, self.memory.slice(start, start + -(-size // _WORD_BYTES) * _WORD_BYTES))
                 for array, start in zip(arrays, starts, strict=True)
+                for size in (self._rows * self._item_bytes(array.type),)
             ]
             for arrays, starts in zip(self._arrays, self._starts, strict=True)
         ]
@@ -98,11 +102,15 @@ class PlacedColumns:
         """Return for each column its arrays as tables to commit to."""
         return [
             [
-                memory if array.type == ELEMENT else Integers(memory, dtype_of(array.type))
+                memory if array.type == ELEMENT else self._integers(array.type, memory)
                 for array, memory in column
             ]
             for column in self.buffers()
         ]
+
+    def _integers(self, type_name: str, memory: Buffer) -> Integers:
+        size = self._rows * self._item_bytes(type_name)
+        return Integers(memory.slice(0, size), dtype_of(type_name))
 
     def leaf_form(self, field: FieldSpec, *, entry: int | None = None) -> LeafForm:
         """Return the form of the leaves of all entries, or of one entry without padding."""
