@@ -15,9 +15,11 @@ from quod.commitment.ligero.merkle import leaves_of, root, siblings
 from quod.commitment.ligero.tree import hash_columns, hash_pairs
 from quod.device.protocol import AnyDevice
 from quod.field import NAMED, Modulus, from_integers, random_elements, to_integers
+from quod.field.integers import ELEMENT, TYPE_OF_DTYPE
 from quod.transcript import Hash
 from tests.commitment.tables import TOY_17, TOY_31
 from tests.reference import ligero as reference
+from tests.support.thorough import one_and_others
 
 MODULI = {
     **{name: NAMED[name] for name in ("m31", "goldilocks", "baby_bear", "koala_bear")},
@@ -85,20 +87,49 @@ def test_rows_are_encoded_by_many_instances(gpu_device: AnyDevice) -> None:
     check_encoded(gpu_device, Code(NAMED["m31"], 8, 9), 7, lanes=32)
 
 
-def check_encoded(device: AnyDevice, code: Code, log_tile: int, *, lanes: int) -> None:
+@pytest.mark.crossed("device", "dtype")
+@pytest.mark.parametrize(
+    "dtype", one_and_others(["u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8"], always=["i2", "i4"])
+)
+@pytest.mark.parametrize("name", ["goldilocks", "m31"])
+def test_rows_of_integers_are_encoded(device: AnyDevice, name: str, dtype: str) -> None:
+    """Rows of integers, with tiles as long as a row, and sums of 16 weighted integers."""
+    code = Code(NAMED[name], 6, 7)
+    if np.dtype(dtype).itemsize <= code.modulus.bytes:
+        for log_tile in (6, 2):
+            check_encoded(device, code, log_tile, lanes=8, dtype=dtype)
+
+
+def test_rows_of_integers_are_encoded_by_many_instances(gpu_device: AnyDevice) -> None:
+    for dtype in ("i2", "u1"):
+        check_encoded(gpu_device, Code(NAMED["goldilocks"], 7, 8), 4, lanes=32, dtype=dtype)
+
+
+def check_encoded(
+    device: AnyDevice, code: Code, log_tile: int, *, lanes: int, dtype: str | None = None
+) -> None:
     rows, modulus = 3, code.modulus
-    messages = random_elements(modulus, rows * code.message, seed=1)
+    messages, type_name = random_elements(modulus, rows * code.message, seed=1), ELEMENT
     messages[: code.message] = from_integers(modulus, [modulus.value - 1] * code.message)
+    inputs = to_integers(modulus, messages)
+    if dtype is not None:
+        limits, type_name = np.iinfo(dtype), TYPE_OF_DTYPE[np.dtype(dtype)]
+        drawn = random.Random(1).choices([limits.min, limits.max, 1, 77], k=len(inputs))
+        messages = np.array(drawn, dtype)
+        messages[: code.message] = limits.max
+        inputs = [int(number) % modulus.value for number in messages]
     words = np.full((rows * code.length, modulus.words), 0xFFFFFFFF, np.uint32)
     log_tiles = code.log_length - log_tile
     kernel = device.compile(
         encode_rows, lanes=lanes, modulus=modulus, log_tile=log_tile,
-        log_folded=code.log_message - log_tile,
+        log_folded=code.log_message - log_tile, type_name=type_name,
     )  # fmt: skip
     table = from_integers(modulus, list(code.twiddles()))
     tiles = rows << log_tiles
-    device.launch(kernel, tiles - 1, tiles, log_tiles, messages, table, words)
-    codewords, inputs = to_integers(modulus, words), to_integers(modulus, messages)
+    device.launch(
+        kernel, tiles - 1, tiles, log_tiles, messages.view(np.uint32), table, words
+    )  # fmt: skip
+    codewords = to_integers(modulus, words)
     for row in range(rows):
         message = inputs[row * code.message : (row + 1) * code.message]
         codeword = codewords[row * code.length : (row + 1) * code.length]

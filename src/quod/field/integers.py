@@ -90,13 +90,27 @@ def load_biased(f: Any, type_name: str, array: Value, index: Value) -> Any:
     """Load an element of an array in a kernel, plus `bias_of` its type; f is the prime field."""
     if type_name == ELEMENT:
         return f.load(array, index)
-    type_ = INTEGER_TYPES[type_name]
-    integer = array.cast(INTEGER_TYPES[f"u{type_.bits}"])[index]
+    return f.from_integer(load_unsigned(type_name, array, index), INTEGER_TYPES[type_name].bits)
+
+
+def load_unsigned(type_name: str, array: Value, index: Value) -> Value:
+    """Load an integer of an array in a kernel, plus `bias_of` its type, as a u32 or u64."""
     bias = bias_of(type_name)
-    return f.from_integer(integer ^ bias if bias else integer, type_.bits)
+    integer: Value = array.cast(INTEGER_TYPES[f"u{INTEGER_TYPES[type_name].bits}"])[index]
+    return integer ^ bias if bias else integer
 
 
 def load_integer(f: Any, type_name: str, array: Value, index: Value) -> Any:
     """Load an element of an array in a kernel; f is the prime field."""
     element, bias = load_biased(f, type_name, array, index), bias_of(type_name)
     return element - bias if bias else element
+
+
+def offset_array(f: Any, type_name: str, array: Value, index: Value) -> Value:
+    """Return the array from an index on, in a kernel; f is the prime field."""
+    if type_name == ELEMENT:
+        words: Value = f.k.pointer_add(array.cast(f.word_type), f.element_offset(index))
+        return words
+    pointer = array.cast(INTEGER_TYPES[f"u{INTEGER_TYPES[type_name].bits}"])
+    integers: Value = f.k.pointer_add(pointer, index)
+    return integers

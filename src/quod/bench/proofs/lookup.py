@@ -23,8 +23,8 @@ from quod.transcript.labels import Label
 from quod.transcript.messages import ProofWriter
 from quod.transcript.transcript import Transcript
 
-_BYTES_PER_LOOKUP = 72
-"""Bytes of device memory for a lookup with its encoded commitment."""
+_BYTES_PER_LOOKUP = 96
+"""Bytes of device memory for a lookup with its encoded commitments at two rates."""
 
 
 def cases(
@@ -70,7 +70,12 @@ def integer_cases(
         steps: dict[str, Callable[..., None]] = {
             "count": lambda inputs=inputs: inputs.counted(opened_device),
             "lookup": prepared(opened_device, inputs),
-            "commit": _commitment(opened_device, field, arrays, log2_size),
+            **{
+                f"commit, rate 1/{1 << scheme.log_blowup}": _commitment(
+                    opened_device, scheme, field, arrays, log2_size
+                )
+                for scheme in (Ligero(), Ligero(log_blowup=1))
+            },
         }
         for step, run in steps.items():
             yield Case({**parameters, "step": step}, run, "ns/lookup", operations=lookups)
@@ -86,10 +91,10 @@ def _largest_size(device: AnyDevice) -> int:
 
 
 def _commitment(
-    device: AnyDevice, field: FieldSpec, columns: Sequence[Integers], log2_size: int
-) -> Callable[..., None]:
+    device: AnyDevice, scheme: Ligero, field: FieldSpec, columns: Sequence[Integers],
+    log2_size: int,
+) -> Callable[..., None]:  # fmt: skip
     """Return a function that commits to columns, one after the other, in the same memory."""
-    scheme = Ligero()
     committer = scheme.committer(device, field, log2_size, allow_bits=0)
 
     def commit() -> None:

@@ -8,15 +8,22 @@ elements suffices for messages of any length.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from quod.commitment.ligero.code import Code
 from quod.device.protocol import AnyDevice
-from quod.field.integers import ELEMENT, load_integer
+from quod.field.integers import (
+    ELEMENT,
+    INTEGER_TYPES,
+    bias_of,
+    load_integer,
+    load_unsigned,
+    offset_array,
+)
 from quod.field.moduli import Modulus
 from quod.field.strategy import prime_field
-from quod.kernel import U32, Builder, Pointer, kernel
+from quod.kernel import U32, Builder, Pointer, kernel, u32, u64
 from quod.kernel.ir.value import Value
 
 MAX_LOG_TILE = 12
@@ -88,16 +95,29 @@ class _Tile:
         weights = self._weights(tile)
         first = row << (self.log_tile + self.log_folded)
 
+        parts = 1 << self.log_folded
+        if weights and self._has_short_products:
+            short_sum = _ShortSum(k, f, self.type_name, weights)
+
         def from_message(index: Value) -> Any:
-            elements = [
-                load_integer(f, self.type_name, messages, first + index + (part << self.log_tile))
-                for part in range(1 << self.log_folded)
-            ]
-            if len(elements) == 1:
+            # The address of the first element, so that those of the others are constants apart.
+            message = offset_array(f, self.type_name, messages, first + index)
+            indices = [k.constant(part << self.log_tile, u32) for part in range(parts)]
+            if weights and self._has_short_products:
+                return short_sum.of(message, indices)
+            elements = [load_integer(f, self.type_name, message, index) for index in indices]
+            if not weights:
                 return elements[0]
             return elements[0] + f.sum_of_products(list(zip(elements[1:], weights, strict=True)))
 
         read: Callable[[Value], Any] = from_message
+        if self.log_folded and self.is_padded:
+            # One element at a time needs few registers, so that a GPU holds more workgroups. On a
+            # CPU the further pass over shared memory costs more.
+            with k.range(k.local_id(), 1 << self.log_tile, k.workgroup_size) as loop:
+                f.store(self.shared, self._padded(loop.index), from_message(loop.index))
+            k.barrier()
+            read = self._load
         start = self.log_tile
         while start:
             levels = start % _STEP or _STEP
@@ -109,6 +129,15 @@ class _Tile:
         with k.range(k.local_id(), 1 << self.log_tile, k.workgroup_size) as loop:
             f.store(words, begin + loop.index, read(loop.index))
         k.barrier()
+
+    @property
+    def _has_short_products(self) -> bool:
+        """True if weights are words of 64 bits, and message elements integers of at most 16."""
+        modulus = self.f.modulus
+        return (
+            self.type_name != ELEMENT and INTEGER_TYPES[self.type_name].bits <= 16
+            and bool(modulus.is_plain) and modulus.words == 2
+        )  # fmt: skip
 
     def _weights(self, tile: Value) -> list[Any]:
         """Return the weights of the message elements whose sum is an element of the tile.
@@ -168,3 +197,35 @@ class _Tile:
     def _padded(self, index: Value) -> Value:
         """Return the index of an element in shared memory, padded to avoid bank conflicts."""
         return index + (index // _BANKS) if self.is_padded else index
+
+
+class _ShortSum:
+    """Weighted sums of integers of at most 16 bits, in a kernel, over a plain field of 64 bits.
+
+    Halves of weights times integers are below 2**48, so that sums of them need no carries.
+    """
+
+    def __init__(self, k: Builder, f: Any, type_name: str, weights: Sequence[Any]) -> None:
+        """Prepare weights; the weight of the first integer of each sum is 1 and is not in them."""
+        self._k, self._f, self._type_name = k, f, type_name
+        words = [f.to_words(weight)[0] for weight in weights]
+        self._halves = [(word.cast(u32), (word >> 32).cast(u32)) for word in words]
+        self._excess: Any = None
+        if bias := bias_of(type_name):
+            total = f.one()
+            for weight in weights:
+                total = f.bounded(total + weight)
+            self._excess = f.bounded(total * bias)
+
+    def of(self, messages: Value, indices: Sequence[Value]) -> Any:
+        """Return the weighted sum of the integers at the indices."""
+        k, f = self._k, self._f
+        first, *others = (load_unsigned(self._type_name, messages, index) for index in indices)
+        low, high = first.cast(u64), k.constant(0, u64)
+        for integer, (low_half, high_half) in zip(others, self._halves, strict=True):
+            low = low + k.emit("mul_wide", (integer, low_half))
+            high = high + k.emit("mul_wide", (integer, high_half))
+        bits = 48 + len(others).bit_length()
+        upper = f.multiply_constant(f.from_integer(high, bits), 1 << 32)
+        total = upper + f.from_integer(low, bits)
+        return total if self._excess is None else total - self._excess
