@@ -144,11 +144,18 @@ def commitment(
 def lookup(
     settings: StagedSettings,
     field: Annotated[
-        str, Option(metavar="NAME", help="Of the challenges: m31.4, bn254.fr, ...")
-    ] = "m31.4",
+        str | None,
+        Option(
+            metavar="NAME",
+            help="Of the challenges: m31.4 (default), bn254.fr, ...; goldilocks.2 of integers.",
+        ),
+    ] = None,
     sizes: Sizes = None,
     columns: Annotated[int, Option(least=1, most=1024, help="Columns of 2^K rows each.")] = 1,
-    bits: Annotated[int, Option(least=1, most=24, help="log2 of the range or table size.")] = 8,
+    bits: Annotated[
+        int | None,
+        Option(least=1, most=24, help="log2 of the range or table size: 8, or 16 of integers."),
+    ] = None,
     width: Annotated[int, Option(least=1, most=64, help="Elements per table entry.")] = 1,
     integers: Annotated[
         bool, Option(help="Columns of integers of few bits: counts, lookups and commitment.")
@@ -159,12 +166,15 @@ def lookup(
     from quod.bench.proofs.lookup import cases, integer_cases
 
     if integers:
-        steps = integer_cases(settings.device, field_of(field), sizes, columns=columns, bits=bits)
+        steps = integer_cases(
+            settings.device, field_of(field or "goldilocks.2"), sizes, columns=columns,
+            bits=bits or 16,
+        )  # fmt: skip
         settings.measure("lookup", steps)
         return
     bench_cases = cases(
-        settings.device, field_of(field), sizes or [10, 14, 18], columns=columns, bits=bits,
-        width=width,
+        settings.device, field_of(field or "m31.4"), sizes or [10, 14, 18], columns=columns,
+        bits=bits or 8, width=width,
     )  # fmt: skip
     settings.measure("lookup", bench_cases)
 
