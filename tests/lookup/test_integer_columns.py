@@ -22,10 +22,12 @@ from quod.lookup import (
     Range,
     Statement,
     Table,
+    counts,
     multiplicities,
     prove_committed,
     verify_committed,
 )
+from quod.lookup.count_kernels import CountForm
 from tests.reference import lookup as reference
 from tests.support.bound_transcripts import behind_commitments, bound
 from tests.support.thorough import one_and_others
@@ -62,10 +64,10 @@ def check_proof(
     p = field.modulus.value
     plain = [[[number % p for number in part] for part in column] for column in plain]
     entries = [from_integers(field.modulus, part) for part in table]
-    counts = multiplicities(device, field, columns, entries)
+    counted = multiplicities(device, field, columns, entries)
     expected = reference.counted(plain, table)
-    assert np.array_equal(counts, from_integers(field.modulus, expected))
-    proof = prove(device, field, columns, entries, counts)
+    assert np.array_equal(counted, from_integers(field.modulus, expected))
+    proof = prove(device, field, columns, entries, counted)
     assert verify(proof.statement, proof.data) == proof.reduced
     if not proof.statement.forms:
         assert proof.data == reference.prove(proof.statement, plain, table, expected, bound())
@@ -143,9 +145,9 @@ def test_affine_tuples_and_ranges(device: AnyDevice) -> None:
     table = table_of(field, set(zip(*plain[0], strict=True)), 64)
     check_proof(device, field, pairs, plain, table)
     shifted = [Affine(32, [(1, x)])]
-    counts = multiplicities(device, field, shifted, Range(6))
-    assert np.array_equal(counts, from_integers(field.modulus, [1] * 64))
-    proof = prove(device, field, shifted, Range(6), counts)
+    counted = multiplicities(device, field, shifted, Range(6))
+    assert np.array_equal(counted, from_integers(field.modulus, [1] * 64))
+    proof = prove(device, field, shifted, Range(6), counted)
     assert verify(proof.statement, proof.data) == proof.reduced
 
 
@@ -153,14 +155,14 @@ def test_columns_in_device_memory(device: AnyDevice) -> None:
     """Slices of one allocation stay in place; others are copied. The proof is the same."""
     field = FIELDS["goldilocks.2"]
     arrays = [extremes("i2", 64, seed) % 16 for seed in range(2)]
-    counts = multiplicities(device, field, arrays, Range(4))
-    expected = prove(device, field, arrays, Range(4), counts).data
+    counted = multiplicities(device, field, arrays, Range(4))
+    expected = prove(device, field, arrays, Range(4), counted).data
     memory = device.upload(np.concatenate(arrays))
     slices = [Integers(memory.slice(128 * n, 128 * (n + 1)), np.dtype(np.int16)) for n in range(2)]
     apart: list[Any] = [device.upload(array) for array in arrays]
     for columns in (slices, apart):
-        assert np.array_equal(multiplicities(device, field, columns, Range(4)), counts)
-        assert prove(device, field, columns, Range(4), counts).data == expected
+        assert np.array_equal(multiplicities(device, field, columns, Range(4)), counted)
+        assert prove(device, field, columns, Range(4), counted).data == expected
 
 
 @pytest.mark.parametrize("columns", one_and_others([1, 3]))
@@ -179,15 +181,31 @@ def test_gpu_code_agrees_with_the_model(gpu_device: AnyDevice, columns: int) -> 
     check_range(gpu_device, field, small, 2)
 
 
+@pytest.mark.parametrize("parts", [1, 4])
+def test_counters_of_part_of_a_table(parts: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A table in parts, and a cache of counters that entries have to share."""
+    field, device = FIELDS["goldilocks.2"], open_device("cpu")
+    form = CountForm(4) if parts > 1 else CountForm(0, cache_size=4)
+    grid = counts.Grid(8, 2 * parts, parts, form)
+    monkeypatch.setattr(counts.Grid, "of", lambda *_, **__: grid)
+    x = np.random.default_rng(parts).integers(0, 16, 512).astype(np.uint8)
+    expected = from_integers(field.modulus, np.bincount(x, minlength=16).tolist())
+    assert np.array_equal(multiplicities(device, field, [x], Range(4)), expected)
+    table = [from_integers(field.modulus, [f * i for i in range(16)]) for f in (1, 3)]
+    pairs = [[x, Affine(0, [(3, x)])]]
+    assert np.array_equal(multiplicities(device, field, pairs, table), expected)
+    with pytest.raises(InputError, match="row 7 of column 0 is 99, not in the table"):
+        multiplicities(device, field, [np.where(np.arange(512) < 7, x, 99)], Range(4))
+
+
 def check_range(device: AnyDevice, field: FieldSpec, columns: list[Any], bits: int) -> None:
     """Check counts and proof of a range."""
     plain = [[column.tolist()] for column in columns]
     table = [list(range(1 << bits))]
-    counts, expected = (
-        multiplicities(device, field, columns, Range(bits)), reference.counted(plain, table)
-    )  # fmt: skip
-    assert np.array_equal(counts, from_integers(field.modulus, expected))
-    proof = prove(device, field, columns, Range(bits), counts)
+    counted = multiplicities(device, field, columns, Range(bits))
+    expected = reference.counted(plain, table)
+    assert np.array_equal(counted, from_integers(field.modulus, expected))
+    proof = prove(device, field, columns, Range(bits), counted)
     assert proof.data == reference.prove(proof.statement, plain, table, expected, bound())
 
 
@@ -246,9 +264,9 @@ def test_wrong_columns_are_refused() -> None:
 
 def test_memory_is_stated_before_work() -> None:
     field, column = FIELDS["goldilocks.2"], np.zeros(1 << 16, np.uint8)
-    counts = from_integers(field.modulus, [1 << 16, *[0] * 3])
+    counted = from_integers(field.modulus, [1 << 16, *[0] * 3])
     with (
         open_device("cpu", memory_budget=1 << 20) as device,
         pytest.raises(DeviceError, match="sums of fractions would take"),
     ):
-        prove(device, field, [column], Range(2), counts)
+        prove(device, field, [column], Range(2), counted)

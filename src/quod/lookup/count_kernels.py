@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from quod.field.moduli import Modulus
+from quod.frozen import frozen
 from quod.kernel import U32, Builder, Pointer, kernel, u32
 from quod.kernel.ir.value import Value
 from quod.lookup.leaf_form import LeafForm, Leaves
@@ -20,55 +21,39 @@ EMPTY = 0xFFFFFFFF
 _FACTOR = 0x9E3779B1
 
 
+@frozen
+class CountForm:
+    """The static parameters of how a workgroup counts in shared memory.
+
+    part_size: if above 0, counters of so many entries: workgroup i counts part i % parts of the
+        table, and skips other entries.
+    cache_size: else the number of counters of a cache, a power of two. The first entry that comes
+        to a counter keeps it, and other entries there are counted in global memory.
+    unrolled: rows per iteration of an instance.
+    """
+
+    part_size: int
+    cache_size: int = 0
+    unrolled: int = 4
+
+
 @kernel
 def count_integers(
     k: Builder, n: U32, size: U32, parts: U32, columns: Pointer[U32], parameters: Pointer[U32],
-    counts: Pointer[U32], *, form: LeafForm, part_size: int, unrolled: int,
+    counts: Pointer[U32], *, form: LeafForm, count: CountForm,
 ) -> None:  # fmt: skip
     """Add to counts[v] the number of lookups of v, for n lookups and v < size.
 
     counts[size] becomes the index of the first lookup that is not below `size`, at most
     `MISSING_NONE`.
-    parts: workgroup i counts part i % parts of the range in shared memory, of `part_size` numbers.
-        If that is 0 all workgroups count in `counts`.
-    unrolled: rows per iteration of an instance.
     """
     mixed = MixedField(k, form.field)
     leaves = Leaves(mixed, form, columns, k.pointer_add(parameters, parameters[0]))
-    part, group = k.workgroup_id() % parts, k.workgroup_id() // parts
-    stride = (k.num_workgroups() // parts) * k.workgroup_size
-    shared = k.shared(u32, part_size) if part_size else None
-    if shared is not None:
-        with k.range(k.local_id(), part_size, k.workgroup_size) as loop:
-            shared[loop.index] = k.constant(0, u32)
-        k.barrier()
-    none = k.constant(MISSING_NONE, u32)
-    first = group * k.workgroup_size + k.local_id()
-    with k.range(first, n, stride * unrolled, carry=none) as loop:
-        # All loads come first, so that they wait for memory together.
-        indices = [loop.index + stride * step for step in range(unrolled)]
-        rows = [
-            _integer(k, form.field.modulus, leaves.leaf(k.minimum(index, n - 1)), size)
-            for index in indices
-        ]
-        missing = loop.carried
-        for index, (number, is_below) in zip(indices, rows, strict=True):
-            counted = is_below & (index < n)
-            if shared is None:
-                with k.if_(counted):
-                    k.atomic_add(counts, number, 1)
-            else:
-                with k.if_(counted & (number // part_size == part)):
-                    k.atomic_add(shared, number % part_size, 1)
-            missing = k.select(is_below, missing, k.minimum(missing, k.minimum(index, n - 1)))
-        loop.next(missing)
-    k.atomic_min(counts, size, loop.results)
-    if shared is not None:
-        k.barrier()
-        with k.range(k.local_id(), part_size, k.workgroup_size) as loop:
-            counted = shared[loop.index]
-            with k.if_(counted != 0):
-                k.atomic_add(counts, part * part_size + loop.index, counted)
+
+    def find(index: Value) -> tuple[Value, Value]:
+        return _integer(k, form.field.modulus, leaves.leaf(index), size)
+
+    _count_rows(k, count, n, size, parts, counts, find)
 
 
 @kernel
@@ -97,40 +82,114 @@ def insert_entries(
 
 @kernel
 def count_entries(
-    k: Builder, n: U32, size: U32, columns: Pointer[U32], parameters: Pointer[U32],
+    k: Builder, n: U32, size: U32, parts: U32, columns: Pointer[U32], parameters: Pointer[U32],
     entries: Pointer[U32], slots: Pointer[U32], counts: Pointer[U32], *,
-    forms: tuple[LeafForm, ...],
+    forms: tuple[LeafForm, ...], count: CountForm,
 ) -> None:  # fmt: skip
     """Add to counts[e] the number of lookups of entry e, for n lookups and `size` entries.
 
     counts[size] becomes the index of the first lookup that is not an entry, at most
     `MISSING_NONE`. See `insert_entries` for `entries` and `slots`.
     """
-    mixed, i = MixedField(k, forms[0].field), k.global_id()
+    mixed = MixedField(k, forms[0].field)
     elements = [
         Leaves(mixed, form, columns, k.pointer_add(parameters, parameters[number]))
         for number, form in enumerate(forms)
     ]
-    with k.if_(i < n):
-        row = [word for leaves in elements for word in mixed.base.to_words(leaves.leaf(i))]
+
+    def find(index: Value) -> tuple[Value, Value]:
+        row = [word for leaves in elements for word in mixed.base.to_words(leaves.leaf(index))]
         slot = _hash(k, row) & (2 * size - 1)
         with k.while_((slot, k.constant(0, u32), k.constant(EMPTY, u32))) as loop:
             slot, is_done, entry = loop.carried
             loop.check(is_done == 0)
             occupant = slots[slot]
             is_empty = occupant == EMPTY
-            index = k.select(is_empty, 0, occupant)
-            is_equal = ~is_empty & _are_equal(row, _entry(mixed, entries, size, index, len(forms)))
+            candidate = k.select(is_empty, 0, occupant)
+            words = _entry(mixed, entries, size, candidate, len(forms))
+            is_equal = ~is_empty & _are_equal(row, words)
             loop.next((
                 (slot + 1) & (2 * size - 1),
                 k.select(is_empty | is_equal, 1, is_done),
                 k.select(is_equal, occupant, entry),
             ))  # fmt: skip
         entry = loop.results[2]
-        with k.if_(entry != EMPTY):
-            k.atomic_add(counts, entry, 1)
-        with k.if_(entry == EMPTY):
-            k.atomic_min(counts, size, i)
+        is_entry = entry != EMPTY
+        return k.select(is_entry, entry, 0), is_entry
+
+    _count_rows(k, count, n, size, parts, counts, find)
+
+
+def _count_rows(
+    k: Builder, form: CountForm, n: Value, size: Value, parts: Value, counts: Value,
+    find: Callable[[Value], tuple[Value, Value]],
+) -> None:  # fmt: skip
+    """Count the entries of n rows; `find` returns a row's entry, and whether there is one."""
+    part, group = k.workgroup_id() % parts, k.workgroup_id() // parts
+    stride = (k.num_workgroups() // parts) * k.workgroup_size
+    tally = _Tally(k, form, counts, part)
+    first = group * k.workgroup_size + k.local_id()
+    none = k.constant(MISSING_NONE, u32)
+    with k.range(first, n, stride * form.unrolled, carry=none) as loop:
+        # All loads come first, so that they wait for memory together.
+        indices = [
+            k.minimum(loop.index + stride * step, n - 1) if step else loop.index
+            for step in range(form.unrolled)
+        ]
+        rows = [find(index) for index in indices]
+        missing = loop.carried
+        for step, (index, (entry, is_entry)) in enumerate(zip(indices, rows, strict=True)):
+            is_row = loop.index + stride * step < n
+            tally.add(entry, is_entry & is_row)
+            missing = k.select(is_entry, missing, k.minimum(missing, index))
+        loop.next(missing)
+    k.atomic_min(counts, size, loop.results)
+    tally.finish()
+
+
+class _Tally:
+    """The counters of a workgroup while a kernel is traced."""
+
+    def __init__(self, k: Builder, form: CountForm, counts: Value, part: Value) -> None:
+        """Clear the counters of a part of the table."""
+        self._k, self._form, self._counts, self._part = k, form, counts, part
+        self._size = form.part_size or form.cache_size
+        self._counters = k.shared(u32, self._size)
+        self._owners = None if form.part_size else k.shared(u32, self._size)
+        with k.range(k.local_id(), self._size, k.workgroup_size) as loop:
+            self._counters[loop.index] = k.constant(0, u32)
+            if self._owners is not None:
+                self._owners[loop.index] = k.constant(EMPTY, u32)
+        k.barrier()
+
+    def add(self, entry: Value, is_counted: Value) -> None:
+        """Count an entry, if it is counted and in the workgroup's part."""
+        k, size = self._k, self._size
+        if self._owners is None:
+            with k.if_(is_counted & (entry // size == self._part)):
+                k.atomic_add(self._counters, entry % size, 1)
+            return
+        with k.if_(is_counted):
+            counter = entry & (size - 1)
+            owner = k.atomic_compare_exchange(self._owners, counter, EMPTY, entry)
+            with k.if_((owner == EMPTY) | (owner == entry)) as branch:
+                k.atomic_add(self._counters, counter, 1)
+            with branch.otherwise():
+                k.atomic_add(self._counts, entry, 1)
+
+    def finish(self) -> None:
+        """Add the counters to those in global memory."""
+        k = self._k
+        k.barrier()
+        with k.range(k.local_id(), self._size, k.workgroup_size) as loop:
+            counted = self._counters[loop.index]
+            entry = (
+                self._part * self._size + loop.index
+                if self._owners is None
+                else self._owners[loop.index]
+            )
+            with k.if_(counted != 0):
+                k.atomic_add(self._counts, entry, counted)
 
 
 def _integer(k: Builder, modulus: Modulus, a: Any, size: Value) -> tuple[Value, Value]:

@@ -8,7 +8,6 @@ instances, so the counts do not either.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,9 +17,11 @@ from quod.device.protocol import AnyDevice, in_host_memory
 from quod.device.runtime.sentinel import not_written
 from quod.field.array import Words
 from quod.field.plain_element import PlainElement
+from quod.frozen import frozen
 from quod.lookup.count_kernels import (
     EMPTY,
     MISSING_NONE,
+    CountForm,
     count_entries,
     count_integers,
     insert_entries,
@@ -34,7 +35,6 @@ _MAX_PARTS = 4
 _LANES = 256
 _LARGE_ROOM = 1 << 14
 _LARGE_ROOM_LANES = 1024
-_UNROLLED = 4
 _GROUPS_PER_THREAD = 4
 _GROUPS_PER_MULTIPROCESSOR = 2
 _ROWS_PER_INSTANCE = 16
@@ -71,11 +71,18 @@ def count(
     start = np.zeros(size + 1, np.uint32)
     start[-1] = MISSING_NONE
     counts = device.upload(start)
-    form = tuple(forms)
+    # A part of a range takes one pass over the columns; rows of a table are searched only once.
+    grid = Grid.of(device, lookups, size, max_parts=_MAX_PARTS if table is None else 1)
+    memory = lookups, size, grid.parts, columns.memory, parameters
     if table is None:
-        _count_range(device, lookups, size, columns.memory, parameters, counts, form[0])
+        compiled = device.compile(count_integers, lanes=grid.lanes, form=forms[0], count=grid.form)
+        device.launch(compiled, grid.groups, *memory, counts)
     else:
-        _count_table(device, statement, columns.memory, parameters, counts, table, form)
+        entries, slots = _hash_table(device, statement, table)
+        compiled = device.compile(
+            count_entries, lanes=grid.lanes, forms=tuple(forms), count=grid.form
+        )
+        device.launch(compiled, grid.groups, *memory, entries, slots, counts)
     result = np.empty(size + 1, np.uint32)
     device.download(counts, result)
     missing, counted = int(result[-1]), result[:-1]
@@ -84,46 +91,44 @@ def count(
     return counted, None if missing == MISSING_NONE else missing
 
 
-def _count_range(
-    device: AnyDevice, lookups: int, size: int, columns: Buffer, parameters: Buffer,
-    counts: Buffer, form: Any,
-) -> None:  # fmt: skip
-    """Count in shared memory, a part of the range at a time, if that takes few passes."""
-    lanes = device.lanes if in_host_memory(device) else _LANES
-    room = device.machine(lanes).shared_bytes_limit // 4
-    if not in_host_memory(device) and room >= _LARGE_ROOM:
-        # One workgroup then has most of the memory of a multiprocessor.
-        lanes = _LARGE_ROOM_LANES
-    part_size = min(size, 1 << (room.bit_length() - 1))
-    parts = size // part_size
-    if parts > _MAX_PARTS:
-        parts, part_size = 1, 0
-    groups = (
-        _GROUPS_PER_THREAD * device.threads
-        if in_host_memory(device)
-        else _GROUPS_PER_MULTIPROCESSOR * device.multiprocessors
-    )
-    groups = max(1, min(groups, lookups // (_ROWS_PER_INSTANCE * lanes)))
-    compiled = device.compile(
-        count_integers, lanes=lanes, form=form, part_size=part_size, unrolled=_UNROLLED
-    )
-    device.launch(
-        compiled, parts * groups, lookups, size, parts, columns, parameters, counts
-    )  # fmt: skip
+@frozen
+class Grid:
+    """The workgroups that count, and their static parameters."""
+
+    lanes: int
+    groups: int
+    parts: int
+    form: CountForm
+
+    @classmethod
+    def of(cls, device: AnyDevice, lookups: int, size: int, *, max_parts: int) -> Grid:
+        """Choose counters for each entry if that takes at most `max_parts` parts, else a cache."""
+        on_host = in_host_memory(device)
+        lanes = device.lanes if on_host else _LANES
+        room = device.machine(lanes).shared_bytes_limit // 4
+        if not on_host and room >= _LARGE_ROOM:
+            # One workgroup then has most of the memory of a multiprocessor.
+            lanes = _LARGE_ROOM_LANES
+        part_size = min(size, 1 << (room.bit_length() - 1))
+        parts, cache_size = size // part_size, 0
+        if parts > max_parts:
+            parts, part_size, cache_size = 1, 0, 1 << ((room // 2).bit_length() - 1)
+        groups = (
+            _GROUPS_PER_THREAD * device.threads
+            if in_host_memory(device)
+            else _GROUPS_PER_MULTIPROCESSOR * device.multiprocessors
+        )
+        groups = max(1, min(groups, lookups // (_ROWS_PER_INSTANCE * lanes)))
+        return cls(lanes, parts * groups, parts, CountForm(part_size, cache_size))
 
 
-def _count_table(
-    device: AnyDevice, statement: Statement, columns: Buffer, parameters: Buffer, counts: Buffer,
-    table: Sequence[Words], forms: tuple[Any, ...],
-) -> None:  # fmt: skip
+def _hash_table(
+    device: AnyDevice, statement: Statement, table: Sequence[Words]
+) -> tuple[Buffer, Buffer]:
+    """Return the entries of a table in device memory, and a hash table of their indices."""
     modulus, size = statement.field.modulus, len(table[0])
     entries = device.upload(np.concatenate(table))
     slots = device.upload(np.full(2 * size, EMPTY, np.uint32))
     insert = device.compile(insert_entries, modulus=modulus, width=len(table))
     device.launch(insert, -(-size // insert.lanes), size, entries, slots)
-    compiled = device.compile(count_entries, forms=forms)
-    lookups = statement.lookups
-    device.launch(
-        compiled, -(-lookups // compiled.lanes), lookups, size, columns, parameters, entries, slots,
-        counts,
-    )  # fmt: skip
+    return entries, slots

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from quod.field.named_extensions import EXTENSIONS
 from quod.kernel.registry import register
-from quod.lookup.count_kernels import count_entries, count_integers, insert_entries
+from quod.lookup.count_kernels import (
+    CountForm,
+    count_entries,
+    count_integers,
+    insert_entries,
+)
 from quod.lookup.fraction_kernels import (
     LayerForm,
     add_fractions,
@@ -26,13 +31,16 @@ _PAIR_FORM = (_RANGE_FORM, LeafForm(_FIELD.modulus, (Term("i16", "base"),), True
 register(f"lookup.sum_leaves[{_FIELD.name}]", sum_leaves, form=_FORM, depth=2)
 register(
     f"lookup.count_integers[{_FIELD.modulus.name}]", count_integers, form=_RANGE_FORM,
-    part_size=1 << 10, unrolled=4,
+    count=CountForm(1 << 10),
 )  # fmt: skip
 register(
     f"lookup.insert_entries[{_FIELD.modulus.name}]", insert_entries, modulus=_FIELD.modulus,
     width=2,
 )  # fmt: skip
-register(f"lookup.count_entries[{_FIELD.modulus.name}]", count_entries, forms=_PAIR_FORM)
+register(
+    f"lookup.count_entries[{_FIELD.modulus.name}]", count_entries, forms=_PAIR_FORM,
+    count=CountForm(0, 1 << 10),
+)  # fmt: skip
 register(
     f"lookup.add_fractions[{_FIELD.name}]", add_fractions, field=_FIELD, has_numerators=True
 )  # fmt: skip
