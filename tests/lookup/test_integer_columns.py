@@ -124,16 +124,31 @@ def test_affine_forms(device: AnyDevice, alike: bool) -> None:
         device, field, columns, [[r] for r in remainders], [list(range(8))]
     )  # fmt: skip
     assert proof.statement == Statement(field, 2, 6, Table(3), tuple(forms))
-    p, reduced = field.modulus.value, proof.reduced
-    for values, acc, q in zip(reduced.columns, sums, quotients, strict=True):
-        for value, array in zip(values, (acc, q), strict=True):
-            numbers = [number % p for number in array.tolist()]
-            assert reference.at(field, numbers, reduced.point) == value
+    pairs = list(zip(sums, quotients, strict=True))
+    check_claims(field, proof.reduced, pairs)
+    for place in range(0, len(proof.data), 9):
+        changed = bytearray(proof.data)
+        changed[place] ^= 1 << place % 8
+        with pytest.raises((VerificationError, InputError)):
+            check_claims(field, verify(proof.statement, bytes(changed)), pairs)
     plain = Statement(field, 2, 6, Table(3))
     for other in (plain, Statement(field, 2, 6, Table(3), tuple(reversed(forms)) if not alike else
                                    ((AffineForm(3, (1, -8)),), forms[1]))):  # fmt: skip
         with pytest.raises((VerificationError, InputError)):
             verify(other, proof.data)
+
+
+def check_claims(field: FieldSpec, reduced: lookup.Reduced, columns: list[Any]) -> None:
+    """VerificationError unless the claims about the arrays of forms and the table hold."""
+    p = field.modulus.value
+    for values, arrays in zip(reduced.columns, columns, strict=True):
+        for value, array in zip(values, arrays, strict=True):
+            numbers = [number % p for number in array.tolist()]
+            if reference.at(field, numbers, reduced.point) != value:
+                raise VerificationError("not the arrays' values")
+    table = [*range(8)]
+    if reference.at(field, table, reduced.table_point) != reduced.entry[0]:
+        raise VerificationError("not the table's value")
 
 
 def test_affine_tuples_and_ranges(device: AnyDevice) -> None:
