@@ -10,9 +10,8 @@ import pytest
 from quod.codegen.ptx.machine import ptx_machine
 from quod.field.element import Element
 from quod.field.moduli import MODULI, Modulus
-from quod.field.prepared_factor import prepared_factor
 from quod.field.strategies.limbs32 import Limbs32
-from quod.field.strategies.prepared_products import prepares, product_bound
+from quod.field.strategies.prepared_products import prepared_factor, prepares, product_bound
 from quod.field.strategy import strategy_for
 from quod.kernel import U64, Builder, Pointer, kernel
 from quod.kernel.interpreter.interpreter import interpret

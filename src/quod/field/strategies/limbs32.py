@@ -11,11 +11,11 @@ from typing import ClassVar, Literal
 
 from quod.field.element import Element
 from quod.field.moduli import Modulus
-from quod.field.prepared_factor import prepared_factor
 from quod.field.strategies.carry_chains import KARATSUBA_WORDS, CarryChains
 from quod.field.strategies.inversion import Inversion32
 from quod.field.strategies.prepared_products import (
     PreparedProducts,
+    prepared_factor,
     prepares,
     product_bound,
 )

@@ -1,7 +1,6 @@
 """Products with prepared factors in 32-bit words, without Montgomery's reduction.
 
-A factor w is prepared by the quotient w' = floor(w * R / p), with R = 2**(32 * words); see
-`quod.field.prepared_factor`. Then
+A factor w is prepared by the quotient w' = floor(w * R / p), with R = 2**(32 * words). Then
 
     q = floor(a * w' / R),    r = a*w - q*p    with 0 <= r < p + p*a/R + p
 
@@ -20,6 +19,12 @@ from quod.field.strategies.reduction import reduction_form
 from quod.kernel.ir.value import Value
 
 _WORD = 1 << 32
+
+
+def prepared_factor(modulus: Modulus, factor: int) -> int:
+    """Return the integer w + R * w' for a factor w below p."""
+    bits = 32 * modulus.words
+    return factor | (factor << bits) // modulus.value << bits
 
 
 def prepares(modulus: Modulus) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.field.moduli import Modulus
-from quod.field.prepared_factor import prepared_factor
+from quod.field.strategies.prepared_products import prepared_factor
 from quod.field.strategy import strategy_for
 from quod.frozen import frozen
 from quod.ntt.gpu.factors import (
