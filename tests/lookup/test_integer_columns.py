@@ -28,6 +28,10 @@ from quod.lookup import (
     verify_committed,
 )
 from quod.lookup.count_kernels import CountForm
+from quod.lookup.leaf_form import ColumnTable
+from quod.sumcheck.plan import SumcheckPlan
+from quod.sumcheck.polynomial import SumOfProducts
+from quod.sumcheck.shape import Shape
 from tests.reference import lookup as reference
 from tests.support.bound_transcripts import behind_commitments, bound
 from tests.support.thorough import one_and_others
@@ -275,6 +279,16 @@ def test_wrong_columns_are_refused() -> None:
         Integers(memory.slice(0, 63), np.dtype("i2"))
     with pytest.raises(InputError, match="affine forms must be 1 for each of 2 columns"):
         Statement(field, 2, 2, Range(2), ((AffineForm(0, (1,)),),))
+
+
+def test_sources_that_do_not_fit_are_refused() -> None:
+    field, source = FIELDS["goldilocks.2"], ColumnTable("u16")
+    for polynomial, in_base in ((SumOfProducts.product(2), 2), (SumOfProducts.product(1), 2)):
+        with pytest.raises(InputError):
+            Shape(field, polynomial, in_base=in_base, has_point=False, source=source)
+    shape = Shape(field, SumOfProducts.product(1), in_base=1, has_point=False, source=source)
+    with pytest.raises(InputError, match="a batch of 1"):
+        SumcheckPlan("cpu", shape, 3, batch=2)
 
 
 def test_memory_is_stated_before_work() -> None:

@@ -106,6 +106,8 @@ class SumcheckPlan:
         self.device, self.shape = device, shape
         self.log2_size = whole_number("the variables", log2_size, 1, MAX_VARIABLES)
         self.batch = whole_number("the batch", batch, 1, 1 << 16)
+        if shape.source is not None and self.batch > 1:
+            raise InputError(f"tables of a source need a batch of 1, not {self.batch}")
         check_degree(shape.field.modulus, shape.degree)
         challenge_bits(shape.field)
         log_capacity = whole_number_or_none("log_capacity", log_capacity, 1, _MAX_LOG_CAPACITY)

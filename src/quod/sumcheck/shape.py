@@ -68,6 +68,11 @@ class Shape:
     def __post_init__(self) -> None:
         in_base = whole_number("the tables in the prime field", self.in_base, 0, self.tables)
         self.hash.check_challenges(self.field)
+        if self.source is not None and not in_base <= self.source.tables <= self.tables:
+            raise InputError(
+                f"a source of {self.source.tables} tables does not fit {self.tables} tables, "
+                f"{in_base} of which are in the prime field"
+            )
         terms = len(self.polynomial.terms)
         if len(self.scales) not in (0, terms):
             raise InputError(
