@@ -25,6 +25,9 @@ from quod.sumcheck.summands import Summand, pass_points, polynomial_value, summa
 from quod.sumcheck.tables import Folded, Inputs, fold_all
 from quod.sumcheck.workgroup_sums import WorkgroupSums
 
+_RESIDENT_LANES = 512
+"""The instances of passes over short fields that should be resident on a multiprocessor."""
+
 
 @frozen
 class PassForm:
@@ -159,6 +162,10 @@ class _Pass:
     ) -> None:  # fmt: skip
         self.k, self._in_blocks, self._equal_iterations = k, form.in_blocks, form.equal_iterations
         self.shape = shape = form.shape
+        if shape.field.modulus.bits <= 64 and k.workgroup_size < _RESIDENT_LANES:
+            # 128 registers suffice for the products of such fields: without the hint kernels take
+            # up to 194, and half as many workgroups are resident.
+            k.resident_workgroups(_RESIDENT_LANES // k.workgroup_size)
         self.mixed = MixedField(k, shape.field)
         self._log_size = log_size = sizes.log_size
         self._groups_each, self._partial = groups_each, partial
