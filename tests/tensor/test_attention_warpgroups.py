@@ -170,7 +170,8 @@ def test_many_tiles_keep_the_sum_of_weights(tiling: Any, monkeypatch: pytest.Mon
     keys[..., :8, :] = np.asarray(case.q, np.float32)[..., :8, :] * 2
     case = Case(case.q, keys.astype(np.float16), case.v, 0.4)
     _, logs = run(tiling, case)
-    assert np.abs(logs - exact(case, f16)[1]).max() <= 8e-6
+    # Logits reach 50 here, and tensor cores cut off their sums: some units of 2^-18.
+    assert np.abs(logs - exact(case, f16)[1]).max() <= 2e-5
 
 
 def test_rising_maxima(tiling: Any, by_warpgroups: list[int]) -> None:
