@@ -101,6 +101,14 @@ class SectionReader:
         """Read a 64-bit integer."""
         return int.from_bytes(self.take(8, what), "little")
 
+    def number(self, what: str, low: int, high: int) -> int:
+        """Read a 32-bit integer from `low` to `high`; InputError with the offset otherwise."""
+        start = self._position
+        value = self.u32(what)
+        if not low <= value <= high:
+            self.fail(f"{what} is {value}, and must be from {low} to {high}", start)
+        return value
+
     def text(self, name: str) -> str:
         """Read a u32 length and that many printable ASCII characters; errors call them `name`."""
         start = self._position
@@ -124,6 +132,20 @@ class SectionReader:
         """Read an array of 32-bit words, as a view of the file."""
         count = int(np.prod(shape, dtype=object))
         return np.frombuffer(self.take(4 * count, what), dtype=_U32).reshape(shape)
+
+    def integers(
+        self, dtype: str, count: int, low: int, high: int, what: str
+    ) -> np.ndarray[Any, np.dtype[np.int64]]:
+        """Read integers of a little-endian dtype from `low` to `high`; errors call one `what`."""
+        start, size = self._position, np.dtype(dtype).itemsize
+        stored = np.frombuffer(self.take(size * count, f"{what} of each"), dtype)
+        wrong = np.flatnonzero((stored < low) | (stored > high))
+        if wrong.size:
+            index = int(wrong[0])
+            self.fail(
+                f"{what} is {stored[index]}, and must be from {low} to {high}", start + size * index
+            )
+        return stored.astype(np.int64)
 
     def finish(self) -> None:
         """Check that the whole section was read."""
@@ -283,8 +305,12 @@ class Iden3File:
         if self.identity is not None:
             self.identity.check()
 
-    def check_sections(self, *identifiers: int) -> None:
-        """Raise InputError for a section whose number is not one of `identifiers`."""
+    def check_sections(self, *identifiers: int, in_order: bool = False) -> None:
+        """Raise InputError for a section whose number is not one of `identifiers`.
+
+        With `in_order`, also for a section after one of a higher number: then a file has one form.
+        """
+        last = 0
         for section in self.sections.values():
             if section.id not in identifiers:
                 raise InputError(
@@ -292,6 +318,12 @@ class Iden3File:
                     "the file is damaged or from another program, make it again",
                     path=self.path, section=str(section.id), offset=section.offset,
                 )  # fmt: skip
+            if in_order and section.id < last:
+                raise InputError(
+                    f"is after section {last}, and sections are in the order of their numbers",
+                    path=self.path, section=str(section.id), offset=section.offset,
+                )  # fmt: skip
+            last = section.id
 
     def section(self, identifier: int, name: str) -> SectionReader:
         """Return a reader at the start of a section; errors call its contents `name`."""
@@ -360,3 +392,8 @@ def as_bytes(piece: Buffer) -> bytes | memoryview:
 def little_u32(value: int) -> bytes:
     """Return `value` as a little-endian u32."""
     return value.to_bytes(4, "little")
+
+
+def text_bytes(text: str) -> bytes:
+    """Return an ASCII text as `SectionReader.text` reads it."""
+    return little_u32(len(text)) + text.encode()

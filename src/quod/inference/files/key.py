@@ -20,7 +20,14 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from quod.field.spec import FieldSpec
-from quod.formats.iden3 import Buffer, Iden3File, SectionReader, iden3_writer, little_u32
+from quod.formats.iden3 import (
+    Buffer,
+    Iden3File,
+    SectionReader,
+    iden3_writer,
+    little_u32,
+    text_bytes,
+)
 from quod.formats.output import write_atomically
 from quod.formats.source import Bytes, Path, check_length, read_parsed
 from quod.inference.perceptron import MAX_LAYERS, MAX_TABLE_BITS, MAX_WIDTH
@@ -58,8 +65,8 @@ def key_writer(key: VerifyingKey) -> Callable[[BinaryIO], None]:
 def _sections(key: VerifyingKey) -> list[tuple[int, list[Buffer]]]:
     numbers = (len(key.widths), *key.widths, key.table_bits)
     header: list[Buffer] = [
-        _text(protocol_of(key.field)),
-        _text(_COMMITMENT),
+        text_bytes(protocol_of(key.field)),
+        text_bytes(_COMMITMENT),
         *map(little_u32, numbers),
         key.root,
         key.digest,
@@ -70,10 +77,6 @@ def _sections(key: VerifyingKey) -> list[tuple[int, list[Buffer]]]:
         (3, [np.array([n for row in key.multipliers for n in row], "<u4")]),
         (4, [hashlib.sha3_256(key.weights_proof).digest(), key.weights_proof]),
     ]
-
-
-def _text(text: str) -> bytes:
-    return little_u32(len(text)) + text.encode()
 
 
 def read_verifying_key(path: Path) -> VerifyingKey:
@@ -132,9 +135,9 @@ def _head_of(data: Bytes, name: str) -> _Head:
     header = file.section(1, "header")
     field = _PROTOCOLS[_text_of(header, "protocol", list(_PROTOCOLS))]
     _text_of(header, "commitment", [_COMMITMENT])
-    count = _number(header, "the number of widths", 3, MAX_LAYERS + 1)
-    widths = tuple(_number(header, "a width", 1, MAX_WIDTH) for _ in range(count))
-    table_bits = _number(header, "the bits of the table", 8, MAX_TABLE_BITS)
+    count = header.number("the number of widths", 3, MAX_LAYERS + 1)
+    widths = tuple(header.number("a width", 1, MAX_WIDTH) for _ in range(count))
+    table_bits = header.number("the bits of the table", 8, MAX_TABLE_BITS)
     return _Head(file, header, field, widths, table_bits)
 
 
@@ -144,14 +147,6 @@ def _text_of(header: SectionReader, what: str, wanted: Sequence[str]) -> str:
         listed = alternatives(map(repr, wanted))
         header.fail(f"the {what} is {text!r}, and Quod verifies {listed}", start)
     return text
-
-
-def _number(header: SectionReader, what: str, least: int, most: int) -> int:
-    start = header.offset
-    value = header.u32(what)
-    if not least <= value <= most:
-        header.fail(f"{what} is {value}, and must be from {least} to {most}", start)
-    return value
 
 
 def _rows(section: SectionReader, widths: tuple[int, ...], dtype: str) -> Iterator[tuple[int, ...]]:
