@@ -64,6 +64,37 @@ def plan_path(model: Path) -> str:
     return fspath(model) + ".plan.json"
 
 
+def open_program(path: Path, plan: Plan | Path | None = None) -> tuple[Program, Plan]:
+    """Open a GGUF file under a plan, without a tokenizer and a device; see `Transformer.open`."""
+    file, chosen = Gguf.open(path), _plan_of(path, plan)
+    program = _program(file, chosen)
+    check_unchanged(file)
+    return program, chosen
+
+
+def _plan_of(path: Path, plan: Plan | Path | None) -> Plan:
+    """Return a plan, or read that of `plan_path`; InputError if there is none."""
+    if isinstance(plan, Plan):
+        return plan
+    if plan is None:
+        plan = plan_path(path)
+        if not FilePath(plan).exists():
+            raise InputError(
+                f"has no plan: {plan} does not exist; make it with `quod infer plan "
+                f"{fspath(path)}`",
+                path=path,
+            )
+    return read_plan(plan)
+
+
+def _program(file: Gguf, plan: Plan) -> Program:
+    """Return the program of a file under its plan; MismatchError for the plan of another file."""
+    plan.check_model(file, digest_of(file.path))
+    program = build(read_model(file), plan.scales)
+    check_bounds(program)
+    return program
+
+
 class Transformer:
     """A language model in exact integers, on a device. Not for concurrent use."""
 
@@ -95,26 +126,16 @@ class Transformer:
         limit = whole_number_or_none("context", context, 1)
         count = whole_number("sequences", sequences, 1)
         file = Gguf.open(path)
-        if plan is None:
-            if not FilePath(plan_path(path)).exists():
-                raise InputError(
-                    f"has no plan: {plan_path(path)} does not exist; make it with "
-                    f"`quod infer plan {fspath(path)}`",
-                    path=path,
-                )
-            plan = plan_path(path)
-        chosen = plan if isinstance(plan, Plan) else read_plan(plan)
+        chosen = _plan_of(path, plan)
         shape = read_architecture(file)
         opened = resolve_device(device)
         check_memory(memory_needs(file, shape, limit or shape.context, count), file.path, opened)
-        chosen.check_model(file, digest_of(path))
-        model, tokenizer = read_model(file), Tokenizer(file)
+        program, tokenizer = _program(file, chosen), Tokenizer(file)
+        model = program.model
         if len(tokenizer) != model.vocabulary:
             raise InputError(
                 f"has {len(tokenizer)} tokens and embeds {model.vocabulary}", path=file.path
             )
-        program = build(model, chosen.scales)
-        check_bounds(program)
         device_model = DeviceModel(opened, program, context=limit, sequences=count)
         check_unchanged(file)
         return cls(file, model, tokenizer, chosen, program, device_model)
