@@ -14,7 +14,8 @@ from quod.lazy import re_exports
 PACKAGES = ["quod", *(f"quod.{name}" for name in (
     "ceremony", "codegen", "commitment", "curve", "device", "field", "filecoin",
     "filecoin.circuits", "filecoin.parameters", "formats", "gkr", "groth16", "groth16.phase2",
-    "hash", "inference", "kernel", "layered", "layered.gadgets", "lookup", "msm", "ntt", "r1cs",
+    "hash", "inference", "inference.transformer.proof", "kernel", "layered", "layered.gadgets",
+    "lookup", "msm", "ntt", "r1cs",
     "r1cs.gadgets", "r1cs.gadgets.bellman", "r1cs.reference", "service.client", "service.keys",
     "service.queue", "service.worker", "sumcheck", "tensor", "tensor.quantised", "transcript",
     "web", "witness", "zcash",

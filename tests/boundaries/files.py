@@ -12,6 +12,7 @@ from quod import formats, gkr, inference
 from quod import layered as circuit
 from quod.field import NAMED
 from quod.formats.zkey.file import POINTS
+from quod.inference.transformer import proof as answers
 from tests.boundaries.row import DATA, DEVICE, EXAMPLE, MODULUS, Row, row
 
 INTO = {"path": "text"}
@@ -26,6 +27,7 @@ def rows() -> Iterator[tuple[str, Row]]:
     yield from _output()
     yield from _layered()
     yield from _perceptrons()
+    yield from _answers()
 
 
 def _binary() -> Iterator[tuple[str, Row]]:
@@ -134,3 +136,10 @@ def _perceptrons() -> Iterator[tuple[str, Row]]:
         inference.write_proof, INTO, path=NOWHERE, key=key, logits=np.zeros((1, 2), int), proof=b""
     )  # fmt: skip
     yield "inference, read_proof", row(inference.read_proof, path=EXAMPLE)
+
+
+def _answers() -> Iterator[tuple[str, Row]]:
+    """Files of language models' answers."""
+    yield "Statement", row(answers.Statement, tokens=[1, 2], prompt=1)
+    yield "read_key", row(answers.read_key, path=EXAMPLE)
+    yield "read_answer", row(answers.read_answer, path=EXAMPLE)

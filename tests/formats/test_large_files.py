@@ -44,6 +44,9 @@ from quod.groth16.prover import ProofInput
 from quod.inference.files.key import read_verifying_key as read_inference_key
 from quod.inference.files.proof import read_proof as read_inference_proof
 from quod.inference.perceptron import Perceptron
+from quod.inference.transformer.proof import read_answer
+from quod.inference.transformer.proof import read_key as read_model_key
+from quod.inference.transformer.proof.files.tokens import read_tokens
 from quod.layered import CircuitBuilder, LayeredCircuit
 from quod.layered.file import read_circuit
 from quod.service.server.listeners import _content as read_certificate
@@ -89,6 +92,9 @@ READERS: dict[str, tuple[bytes, Reader]] = {
     "gkr proof": (b"qgkp" + struct.pack("<II", 2, 2), read_gkr_proof),
     "inference key": (b"qivk" + struct.pack("<II", 1, 4), read_inference_key),
     "inference proof": (b"qinp" + struct.pack("<II", 1, 3), read_inference_proof),
+    "key of a language model": (b"qtvk" + struct.pack("<II", 1, 5), read_model_key),
+    "answer": (b"qtip" + struct.pack("<II", 1, 3), read_answer),
+    "tokens": (b"{", read_tokens),
     "gguf": (b"GGUF" + struct.pack("<IQQ", 3, 1, 0), Gguf.open),
     "owned gguf": (
         b"GGUF" + struct.pack("<IQQ", 3, 1 << 40, 0), lambda path: Gguf.open(path, owned=True)
@@ -195,6 +201,14 @@ def test_proof_length_is_bounded(tmp_path: Path) -> None:
     path = sparse(tmp_path / "p.qinp", start, len(start) + limit)
     error = refusal(read_inference_proof, path)
     assert "is longer than the limit for a proof of inferences" in str(error)
+
+
+def test_the_length_of_an_answer_is_bounded(tmp_path: Path) -> None:
+    header, limit = bytes(32) + struct.pack("<II", 2, 1), 1 << 28
+    start = container(b"qtip", 1, [(1, header), (2, bytes(8)), (3, b"")])
+    start = start[:-8] + limit.to_bytes(8, "little")
+    path = sparse(tmp_path / "a.qtip", start, len(start) + limit)
+    assert "is longer than the limit for a proven answer" in str(refusal(read_answer, path))
 
 
 def test_inputs_of_another_circuit_are_not_read(tmp_path: Path) -> None:

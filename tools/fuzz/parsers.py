@@ -73,7 +73,15 @@ from quod.inference.files.key import parse_verifying_key as parse_inference_key
 from quod.inference.files.proof import parse_proof as parse_inference_proof
 from quod.inference.files.proof import proof_writer as inference_proof_writer
 from quod.inference.transformer.model import read_model
-from quod.inference.transformer.plan import parse_plan
+from quod.inference.transformer.plan import make_plan, parse_plan
+from quod.inference.transformer.program import build
+from quod.inference.transformer.proof import Statement as TokenStatement
+from quod.inference.transformer.proof.files.answer import answer_writer, parse_answer
+from quod.inference.transformer.proof.files.describe import describe_file as describe_answer
+from quod.inference.transformer.proof.files.key import key_writer as model_key_writer
+from quod.inference.transformer.proof.files.key import parse_key as parse_model_key
+from quod.inference.transformer.proof.files.tokens import parse_tokens, tokens_to_json
+from quod.inference.transformer.proof.key import key_of as key_of_program
 from quod.inference.transformer.scales import LayerScales, Scales
 from quod.inference.transformer.tokenizer import Tokenizer
 from quod.kernel.ir.parse import parse as parse_ir
@@ -436,6 +444,32 @@ def _inference_parsers() -> dict[str, Parser]:
     }  # fmt: skip
 
 
+def _answer_parsers() -> dict[str, Parser]:
+    """Return the parsers of keys of language models, of answers and of tokens."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "model"
+        write_llama(path, width=32, hidden=32, heads=2, kv_heads=1, kinds=("Q4_1",), family="qwen2")
+        file = Gguf.open(path)
+        model = read_model(file)
+        plan = make_plan(file, model, [np.arange(40)])
+        roots = {"tokens": bytes(32), "layers": bytes(32)}
+        key = key_of_program(build(model, plan.scales), plan.digest, roots)
+    written, statement = _written(model_key_writer(key)), TokenStatement((5, 9, 77), 1)
+    answer = _written(answer_writer(key, statement, b"proof"))
+    return {
+        "model-key": Parser(
+            lambda data: parse_model_key(memoryview(data), "key"), [written], of_container
+        ),
+        "answer": Parser(lambda data: parse_answer(memoryview(data), "a"), [answer], of_container),
+        "answer-tokens": Parser(
+            lambda data: parse_tokens(data, "tokens"), [tokens_to_json(statement)], of_json
+        ),
+        "answer-inspect": Parser(
+            lambda data: describe_answer(memoryview(data), "file"), [written, answer], of_container
+        ),
+    }  # fmt: skip
+
+
 def _lookup_parser() -> Parser:
     """Return the verifier of lookups whose columns are in the proof."""
     field = EXTENSIONS["m31.4"]
@@ -595,6 +629,7 @@ def all_parsers() -> dict[str, Parser]:
         **_bellman_parsers(),
         **_gkr_parsers(),
         **_inference_parsers(),
+        **_answer_parsers(),
         **_zcash_parsers(),
         **{name: _opening_parser(*scheme) for name, scheme in SCHEMES.items()},
     }

@@ -1,0 +1,1 @@
+"""Files of proven answers: keys of models, answers with their proofs, and tokens to prove."""
