@@ -25,11 +25,14 @@ def test_the_help_lists_every_command_in_its_order(
     assert listed == list(COMMANDS.commands)
 
 
+PROVERS = "'quod groth16 prove', 'quod gkr prove', 'quod infer prove' or 'quod filecoin prove'"
+
+
 @pytest.mark.parametrize(
     ("word", "hint"),
     [
-        ("prove", "'quod groth16 prove', 'quod gkr prove' or 'quod filecoin prove'"),
-        ("prov", "'quod groth16 prove', 'quod gkr prove' or 'quod filecoin prove'"),
+        ("prove", PROVERS),
+        ("prov", PROVERS),
         ("fullprove", "'quod groth16 fullprove'"),
         ("contribute", "'quod zkey contribute' or 'quod powersoftau contribute'"),
         ("solidityverifier", "'quod zkey export solidityverifier'"),

@@ -7,7 +7,6 @@ from quod.cli import (
     devices,
     export_web,
     gkr,
-    infer,
     inspect,
     r1cs,
     resident,
@@ -20,6 +19,8 @@ from quod.cli.filecoin import proving as filecoin_proving
 from quod.cli.filecoin import verifying as filecoin_verifying
 from quod.cli.groth16 import commands as groth16
 from quod.cli.groth16 import fullprove
+from quod.cli.infer import answers
+from quod.cli.infer import commands as infer
 from quod.cli.kernel import commands as kernel
 from quod.cli.parameters import Group
 from quod.cli.service import generate, jobs, keys, serve
@@ -114,6 +115,9 @@ COMMANDS = Group(
                 "plan": infer.plan,
                 "run": infer.run,
                 "score": infer.score,
+                "commit": answers.commit,
+                "prove": answers.prove,
+                "verify": answers.verify,
             },
         ),
         "zcash": Group(

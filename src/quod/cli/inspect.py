@@ -22,20 +22,23 @@ def inspect(
 
     Reads zkey, wtns, r1cs and ptau files and snarkjs's proofs, public inputs and verifying keys,
     bellman's keys, layered circuits, their keys, proofs and inputs, Expander's circuits and
-    witnesses, models (gguf), keys and proofs of inferences, and checks them as the other commands
-    would.
+    witnesses, models (gguf), keys and proofs of inferences and of answers of language models, and
+    checks them as the other commands would.
     """
     from quod.errors import InputError
     from quod.filecoin.describe import kind_by_start
     from quod.formats.inspect import contents, describe_bytes
     from quod.gkr.files.describe import describe_file
     from quod.inference.files.describe import describe_file as describe_inference
+    from quod.inference.transformer.proof.files.describe import describe_file as describe_answer
 
     # Read once, as a pipe cannot be read again.
     data, name = contents(file), os.fspath(file)
     if (kind := kind_by_start(data)) is not None:
         raise InputError(f"is {kind}: use quod filecoin inspect", path=name)
-    description = describe_file(data, name) or describe_inference(data, name)
+    description = (
+        describe_file(data, name) or describe_inference(data, name) or describe_answer(data, name)
+    )
     if description is None:
         description = describe_bytes(data, name)
         description |= _weakness(data, name, str(description["kind"]))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from quod.cli.display.terminal import show_json, show_part, show_table
-from quod.cli.infer import (
+from quod.cli.infer.commands import (
     Chat,
     MaxTokens,
     Prompt,

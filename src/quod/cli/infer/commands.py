@@ -17,6 +17,7 @@ from quod.wording import counted
 
 if TYPE_CHECKING:
     from quod.inference.transformer.plan import Plan, Report
+    from quod.inference.transformer.proof.statement import Statement
     from quod.inference.transformer.transformer import Transformer
 
 Model = Annotated[Path, Argument("MODEL", "Language model (GGUF).")]
@@ -49,7 +50,7 @@ Context = Annotated[
     int,
     Option(metavar="N", least=2, help="Context window: most tokens of prompt and answer together."),
 ]
-_CONTEXT = 2048
+DEFAULT_CONTEXT = 2048
 _SECONDS_BETWEEN_NOTES = 5.0
 
 
@@ -64,7 +65,7 @@ def inspect(model: Model, plan: PlanFile = None, as_json: AsJson = False) -> Non
 
     file = Gguf.open(model)
     shape = read_model(file).architecture
-    tokenizer, needs = Tokenizer(file), memory_needs(file, shape, _CONTEXT)
+    tokenizer, needs = Tokenizer(file), memory_needs(file, shape, DEFAULT_CONTEXT)
     types = Counter([tensor.type.name for tensor in file.tensors.values()])
     description: dict[str, object] = {
         "kind": "language model",
@@ -156,8 +157,12 @@ def run(
     temperature: Temperature = 0.0,
     seed: Seed = None,
     tokens: Annotated[bool, Option("--tokens", help="Print token IDs instead of text.")] = False,
+    save: Annotated[
+        Path | None,
+        Option(metavar="FILE", help="File for the tokens (JSON), for `quod infer prove --from`."),
+    ] = None,
     plan: PlanFile = None,
-    context: Context = _CONTEXT,
+    context: Context = DEFAULT_CONTEXT,
     device: Device = "cpu",
     quiet: Quiet = False,
 ) -> None:
@@ -166,32 +171,70 @@ def run(
     The same model, plan, prompt and seed give the same tokens on every device. Names of control
     tokens in the prompt, such as <|im_start|>, stand for these tokens.
     """
+    if save is not None:
+        if temperature or not max_tokens:
+            raise WrongUsage("--save needs the likeliest tokens, one at least: omit --temperature")
+        check_outputs([save], [model, *([prompt_file] if prompt_file is not None else [])])
     text = prompt_text(prompt, prompt_file)
     messages = chat_messages(text, system, chat=chat)
     transformer = _opened(model, plan, context, device, quiet=quiet)
     if messages:
         text = transformer.chat(messages)
     prompt_tokens = transformer.tokens_of(text)
-    start, first, count = perf_counter(), 0.0, 0
+    chosen = show_generated(
+        transformer, prompt_tokens, max_tokens, temperature, seed, as_tokens=tokens, quiet=quiet
+    )
+    if save is not None:
+        from quod.formats import write_atomically
+        from quod.inference.transformer.proof.files.tokens import tokens_to_json
+
+        statement = statement_of(transformer, prompt_tokens, chosen, max_tokens)
+        write_atomically(save, tokens_to_json(statement))
+
+
+def show_generated(
+    transformer: Transformer, prompt: list[int], max_tokens: int, temperature: float = 0.0,
+    seed: int | None = None, *, as_tokens: bool = False, quiet: bool,
+) -> list[int]:  # fmt: skip
+    """Print the tokens after a prompt one by one, note the speed, and return them."""
+    start, first, chosen = perf_counter(), 0.0, list[int]()
     for generated in transformer.generate(
-        prompt_tokens, max_tokens, temperature=temperature,
+        prompt, max_tokens, temperature=temperature,
         seed=None if seed is None else seed.to_bytes(8, "little"),
     ):  # fmt: skip
         first = first or perf_counter() - start
-        count += 1
-        show_part(f"{generated.token} " if tokens else generated.text)
+        chosen.append(generated.token)
+        show_part(f"{generated.token} " if as_tokens else generated.text)
     show_part("\n")
     speed = ""
-    if count > 1:
-        speed = f", then {(count - 1) / (perf_counter() - start - first):.1f} tokens a second"
-    note(f"{counted(len(prompt_tokens), 'token')} of prompt in {first:.2f} s{speed}.", quiet=quiet)
+    if len(chosen) > 1:
+        rate = (len(chosen) - 1) / (perf_counter() - start - first)
+        speed = f", then {rate:.1f} tokens a second"
+    note(f"{counted(len(prompt), 'token')} of prompt in {first:.2f} s{speed}.", quiet=quiet)
+    return chosen
+
+
+def statement_of(
+    transformer: Transformer, prompt: list[int], chosen: list[int], max_tokens: int
+) -> Statement:
+    """Return the statement that the model chose the likeliest tokens after a prompt.
+
+    A token that ended the text before the limit is the last one of the statement.
+    """
+    from quod.inference.transformer.proof.statement import Statement
+    from quod.inference.transformer.reference import greedy
+
+    tokens = [*prompt, *chosen]
+    if len(chosen) < max_tokens and len(tokens) < transformer.context:
+        tokens.append(greedy(transformer.logits(tokens)[-1]))
+    return Statement(tuple(tokens), len(prompt))
 
 
 def score(
     model: Model,
     texts: Annotated[list[Path], Argument("TEXT...", "Texts; - is standard input.")],
     plan: PlanFile = None,
-    context: Context = _CONTEXT,
+    context: Context = DEFAULT_CONTEXT,
     device: Device = "cpu",
     as_json: AsJson = False,
     quiet: Quiet = False,

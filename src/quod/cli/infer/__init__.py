@@ -1,0 +1,1 @@
+"""Commands of language models: text, plans and proofs of answers."""
