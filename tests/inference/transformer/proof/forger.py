@@ -146,9 +146,9 @@ class Forgery:
         m = self._put("norm.mantissa", index, squares * multiple // power)
         honest = np.array([isqrt((1 << 62) // max(1, int(v))) for v in m])
         root = self._put("norm.root", index, honest)
-        rest, defect = squares * multiple - m * power, (1 << 62) - root * root * m
+        leftover, defect = squares * multiple - m * power, (1 << 62) - root * root * m
         for names, form in (
-            (("rest1", "rest2"), rest), (("room1", "room2"), power - 1 - rest),
+            (("rest1", "rest2"), leftover), (("room1", "room2"), power - 1 - leftover),
             (("defect1", "defect2"), defect),
             (("slack1", "slack2"), (2 * root + 1) * m - 1 - defect),
             (("low",), m - (1 << 20)), (("high",), top - m), (("root_low",), root - (1 << 20)),
@@ -180,12 +180,12 @@ class Forgery:
         sums = []
         for head in range(key.heads):
             group, width = head * key.kv_heads // key.heads, key.head_width
-            own, shared = (
+            head_rows, group_rows = (
                 slice(head * width, (head + 1) * width),
                 slice(group * width, (group + 1) * width),
             )
             number = layer * key.heads + head
-            scores = q[own].T @ k[shared]
+            scores = q[head_rows].T @ k[group_rows]
             visible = np.where(self._see, scores, -(1 << 62))
             chosen = self._tell("choice", number, visible.argmax(axis=1))
             largest = self._put("largest", number, scores[np.arange(size), chosen])
@@ -202,13 +202,13 @@ class Forgery:
             self._sum("products", scores)
             total = e.sum(axis=1)
             inverse = self._put("inverse", number, (1 << 46) // np.maximum(total, 1))
-            rest = (1 << 46) - inverse * total
+            leftover = (1 << 46) - inverse * total
             self._limbs(["inverse.high"], number, inverse)
-            self._limbs(["inverse.rest"], number, rest)
-            self._limbs(["inverse.room"], number, total - 1 - rest)
+            self._limbs(["inverse.rest"], number, leftover)
+            self._limbs(["inverse.room"], number, total - 1 - leftover)
             self._sum("inverse.sum", inverse * total)
             self._sum("total.sum", total)
-            sums.append(v[shared] @ e.T * inverse)
+            sums.append(v[group_rows] @ e.T * inverse)
         return self._clamped("mixed", layer, np.concatenate(sums))
 
     def _rotated(self, name: str, layer: int, x: Integers) -> Integers:

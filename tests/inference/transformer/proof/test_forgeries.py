@@ -224,9 +224,9 @@ def test_the_sum_of_exponentials_is_not_the_provers(answer: Answer) -> None:
     forgery = forge(answer, {"inverse": lambda *_: next(rows)})
     forgery.sums["total.sum"] = total
     forgery.sums["inverse.sum"] = total * forgery.arrays["inverse"]
-    rest = (1 << 46) - forgery.sums["inverse.sum"]
-    forgery.arrays["inverse.rest"] = rest >> 16
-    forgery.arrays["inverse.room"] = total - 1 - rest >> 16
+    leftover = (1 << 46) - forgery.sums["inverse.sum"]
+    forgery.arrays["inverse.rest"] = leftover >> 16
+    forgery.arrays["inverse.room"] = total - 1 - leftover >> 16
     assert failures(answer, forgery) == {}
     assert refusal(answer.prover, answer.statement, forgery)
 
