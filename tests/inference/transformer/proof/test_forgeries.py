@@ -1,4 +1,12 @@
-"""Dishonest provers that keep everything else consistent with their lies."""
+"""Dishonest provers that keep everything else consistent with their lies.
+
+Proofs of inference have been published that left out one of these, and each has a test here or in
+test_second_verifier.py: the choice of the token; the row sum of a softmax, or its inverse only
+within a tolerance; the sum of squares of a norm; the activation; the upper bits of activations;
+remainders without a range; limbs that are not tied to their value; divisions without a remainder;
+multiplicities; all layers, heads and positions of a batch; the commitment to all weights;
+challenges that depend on all messages; and constants that the prover chose.
+"""
 
 from __future__ import annotations
 

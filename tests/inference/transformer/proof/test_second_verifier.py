@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,12 @@ import pytest
 from quod.errors import InputError, QuodError, VerificationError
 from quod.frozen import replace
 from quod.inference.transformer.proof.key import Key
+from quod.inference.transformer.proof.prover import Prover
 from quod.inference.transformer.proof.statement import Statement
 from quod.inference.transformer.proof.vectors import P
 from quod.inference.transformer.proof.verifier import verify
 from quod.transcript import Label, Transcript
-from tests.inference.transformer.proof.conftest import Answer
+from tests.inference.transformer.proof.conftest import Answer, text_of, tiny_program
 from tests.inference.transformer.proof.second.verifier import SecondVerifier
 
 REFUSALS = (VerificationError, InputError)
@@ -214,3 +216,22 @@ def test_all_messages_are_absorbed(answer: Answer, monkeypatch: pytest.MonkeyPat
             assert index >= len(parts) - 5, index
             end = messages.index(parts[index + 1], end) if index + 1 < len(parts) else len(messages)
     assert end == len(messages)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize(("sizes", "prompt", "count"), [
+    ({"width": 96, "hidden": 160, "heads": 6, "kv_heads": 2, "tied": False}, [5], 1),
+    (
+        {"width": 96, "hidden": 96, "heads": 3, "kv_heads": 3, "family": "qwen2"},
+        [5, 9, 3, 7, 11, 200, 40, 41], 2,
+    ),
+    ({"width": 64, "hidden": 32, "heads": 1, "kv_heads": 1, "kinds": ("F16", "F32")}, [7, 7, 7], 9),
+])  # fmt: skip
+def test_other_architectures(
+    tmp_path: Path, sizes: dict[str, Any], prompt: list[int], count: int
+) -> None:
+    """Numbers of heads and widths that are no powers of two, biases, an untied head, one choice."""
+    program, digest = tiny_program(tmp_path, **sizes)
+    prover = Prover("cpu", program, digest)
+    statement = Statement(text_of(program, prompt, count), len(prompt))
+    SecondVerifier(prover.key, statement).verify(prover.prove(statement))
