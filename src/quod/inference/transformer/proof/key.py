@@ -13,24 +13,24 @@ from numpy.typing import NDArray
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.inference.transformer.plan import largest_sum
-from quod.inference.transformer.program import INVERSE_SUM_BITS, LayerSteps, Product, Program
+from quod.inference.transformer.program import LayerSteps, Product, Program
 from quod.inference.transformer.proof.layout import Array, Layout
-from quod.inference.transformer.proof.rounding import CLAMP_BITS, LIMB_BITS, Rounding, rounding
+from quod.inference.transformer.proof.rounding import (
+    CLAMP_BITS,
+    LIMB_BITS,
+    Rounding,
+    public_roundings,
+    rounding,
+)
 from quod.inference.transformer.proof.vectors import log2_ceil
-from quod.inference.transformer.reference import MAX_DIFFERENCE
-from quod.inference.transformer.rounding import ACTIVATION, WIDE, Integers
-from quod.inference.transformer.tables import EXP_ENTRIES, EXP_ONE
+from quod.inference.transformer.rounding import Integers
 
 PROTOCOL = "quod transformer proof 1"
-UNIT_BITS = 28
-"""A channel times the inverse root, aligned, has 28 bits more than the normalised channel."""
 MIN_ALIGNMENT, MAX_ALIGNMENT = -6, 21
 """The range of t, by which a norm's sum of squares is shifted: 2**(2 t)."""
 LOGIT_LIMBS = 3
 COMMITMENTS = ("tokens", "layers")
 """The commitments to weights."""
-_MAX_SCORE_BITS = 19
-_UNIT_RESULT_BITS = 32
 
 
 @frozen(eq=False)
@@ -177,19 +177,6 @@ def key_of(program: Program, model: bytes, roots: dict[str, bytes]) -> Key:
             path=program.model.path,
         )
     steps = program.layers
-    # Half steps, so that a negative difference has no index.
-    score_shift = [s.scores.shift - 1 for s in steps]
-    score_bounds = [2 * shape.head_width * ACTIVATION**2 * s.scores.multiplier for s in steps]
-    score_bits = (
-        max(b >> s for b, s in zip(score_bounds, score_shift, strict=True)).bit_length() + 1
-    )
-    if 2 * shape.head_width * ACTIVATION**2 > MAX_DIFFERENCE or min(score_shift) < 0:
-        raise InputError(
-            f"proofs of models with heads of {shape.head_width} channels and these scales of "
-            "queries and keys do not exist",
-            path=program.model.path,
-        )
-    score_bits = min(max(score_bits, EXP_ENTRIES.bit_length() + 1), _MAX_SCORE_BITS)
     limit = program.residual_limit
     norms = [n for s in steps for n in (s.attention_norm, s.feed_forward_norm)] + [program.norm]
 
@@ -205,7 +192,6 @@ def key_of(program: Program, model: bytes, roots: dict[str, bytes]) -> Key:
         for rows in program.model.embedding.row_blocks()
     ))  # fmt: skip
     added = [(s.output, s.down) for s in steps]
-    rotation = ACTIVATION << 16
     roundings = [
         *(kind(name) for name in ("query", "key", "value", "gate", "up")),
         rounding(
@@ -213,23 +199,19 @@ def key_of(program: Program, model: bytes, roots: dict[str, bytes]) -> Key:
             [program.embedding_shift, *(shift_of(p) for pair in added for p in pair)],
             [embedded, *(largest_sum(p) for pair in added for p in pair)], limit.bit_length() + 2,
         ),
-        rounding("unit", [UNIT_BITS], [1 << 53], _UNIT_RESULT_BITS),
-        rounding(
-            "normed", [n.shift for n in norms],
-            [int(np.abs(n.gains).max()) << 25 for n in norms], CLAMP_BITS,
-        ),
-        rounding("rotated_query", [15], [rotation], CLAMP_BITS),
-        rounding("rotated_key", [15], [rotation], CLAMP_BITS),
-        rounding("score", score_shift, score_bounds, score_bits + 1),
-        rounding(
-            "mixed", [s.mix_shift for s in steps],
-            [(EXP_ONE + 1) << INVERSE_SUM_BITS] * len(steps), CLAMP_BITS, narrows=True,
-        ),
-        rounding(
-            "hidden", [s.hidden_shift for s in steps], [ACTIVATION**2] * len(steps),
-            WIDE.bit_length() + 1,
-        ),
     ]  # fmt: skip
+    gains = np.stack([n.gains for n in norms]).astype(np.int64)
+    shifts = {
+        "normed": [n.shift for n in norms],
+        # Half steps, so that a negative difference has no index.
+        "score": [s.scores.shift - 1 for s in steps],
+        "mixed": [s.mix_shift for s in steps],
+        "hidden": [s.hidden_shift for s in steps],
+    }
+    public, score_bits = public_roundings(
+        shape.head_width, steps[0].scores.multiplier, np.abs(gains).max(axis=1).tolist(), shifts
+    )
+    roundings += public
     if largest_sum(program.head) >= 1 << (LIMB_BITS * LOGIT_LIMBS - 1):
         raise InputError(
             f"logits of up to 2^{largest_sum(program.head).bit_length()} cannot be proved; they "
@@ -245,7 +227,7 @@ def key_of(program: Program, model: bytes, roots: dict[str, bytes]) -> Key:
         model, shape.layers, shape.width, shape.hidden, shape.heads, shape.kv_heads,
         shape.head_width, program.model.vocabulary, shape.context,
         (shape.rope_base, None if rope_factors is None else tuple(rope_factors)),
-        limit, np.stack([n.gains for n in norms]).astype(np.int64),
+        limit, gains,
         tuple(n.epsilon for n in norms), tuple(map(_constants, steps, program.scales.layers)),
         {r.name: r for r in roundings}, score_bits,
         program.head.matrix.name == program.model.embedding.name, roots,

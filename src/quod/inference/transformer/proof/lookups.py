@@ -16,7 +16,13 @@ from quod.frozen import frozen
 from quod.inference.transformer.program import INVERSE_SUM_BITS
 from quod.inference.transformer.proof.key import MAX_ALIGNMENT, MIN_ALIGNMENT, Key
 from quod.inference.transformer.proof.layout import Array, Layout
-from quod.inference.transformer.proof.rounding import CLAMP_BITS, LIMB, LIMB_BITS, NARROW_BITS
+from quod.inference.transformer.proof.rounding import (
+    CLAMP_BITS,
+    LIMB,
+    LIMB_BITS,
+    NARROW_BITS,
+    ROUNDED,
+)
 from quod.inference.transformer.proof.statement import Statement
 from quod.inference.transformer.proof.vectors import FIELD, log2_ceil
 from quod.inference.transformer.rounding import ACTIVATION, WIDE, Integers, clamp
@@ -135,7 +141,8 @@ class Columns:
         """The rows and the base-2 logarithm of the columns of each array, without the counts."""
         key, log, size = self._key, self._log, self._size
         shapes: dict[str, tuple[int, int]] = {}
-        for name, rounding in key.roundings.items():
+        for name in ROUNDED:
+            rounding = key.roundings[name]
             rows = self._rows(name)
             shapes |= {f"{name}.limb{limb}": (rows, log) for limb in range(1, rounding.limbs)}
             shapes[name] = rows, log

@@ -9,16 +9,32 @@ for any S of at least s. r is cut into limbs of 16 bits, equally many in all lay
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from quod.errors import InputError
 from quod.frozen import frozen
+from quod.inference.transformer.program import INVERSE_SUM_BITS
+from quod.inference.transformer.reference import MAX_DIFFERENCE
+from quod.inference.transformer.rounding import ACTIVATION, WIDE
+from quod.inference.transformer.tables import EXP_ENTRIES, EXP_ONE, ROTATION_BITS
 
 LIMB_BITS = 16
 LIMB = 1 << LIMB_BITS
 CLAMP_BITS = 18
 """Results before clamping are in a table of 2**18 integers, from -2**17."""
 NARROW_BITS = 16
+ROUNDED = (
+    "query", "key", "value", "gate", "up", "residual", "unit", "normed", "rotated_query",
+    "rotated_key", "score", "mixed", "hidden",
+)  # fmt: skip
+"""The kinds of value that are rounded, in the order of their arrays."""
+
+_UNIT_BITS = 28
+"""A channel times the inverse root, aligned, has 28 bits more than the normalised channel."""
+_UNIT_RESULT_BITS = 32
+_MAX_UNIT_SUM = 1 << 53
+_MAX_UNIT_BITS = 25
+_MAX_SCORE_BITS = 19
 
 
 @frozen
@@ -78,3 +94,42 @@ def rounding(
         f"the rounding of {name} by up to {max(shifts)} bits, of sums up to "
         f"2^{max(bounds).bit_length()}, cannot be proved: its equation could reach 2^63"
     )
+
+
+def public_roundings(
+    head_width: int, multiplier: int, largest_gains: Sequence[int],
+    shifts: Mapping[str, Sequence[int]],
+) -> tuple[list[Rounding], int]:  # fmt: skip
+    """Return the roundings whose sums have no weights, and the bits of half steps of scores.
+
+    multiplier: of differences of scores.
+    largest_gains: the largest absolute gain of each norm.
+    shifts: those of `normed`, `score`, `mixed` and `hidden`, for each group of rows.
+    Raises InputError for shifts with which a program cannot be proved.
+    """
+
+    def chosen(name: str, bound: int, result_bits: int, *, narrows: bool = False) -> Rounding:
+        bounds = [bound] * len(shifts[name])
+        return rounding(name, shifts[name], bounds, result_bits, narrows=narrows)
+
+    difference = 2 * head_width * ACTIVATION**2
+    if difference > MAX_DIFFERENCE or min(shifts["score"]) < 0:
+        raise InputError(
+            f"proofs of heads of {head_width} channels with these scales of queries and keys do "
+            "not exist"
+        )
+    score_bits = (difference * multiplier >> min(shifts["score"])).bit_length() + 1
+    score_bits = min(max(score_bits, EXP_ENTRIES.bit_length() + 1), _MAX_SCORE_BITS)
+    rotation = ACTIVATION << ROTATION_BITS + 1
+    return [
+        rounding("unit", [_UNIT_BITS], [_MAX_UNIT_SUM], _UNIT_RESULT_BITS),
+        rounding(
+            "normed", shifts["normed"], [gain << _MAX_UNIT_BITS for gain in largest_gains],
+            CLAMP_BITS,
+        ),
+        rounding("rotated_query", [ROTATION_BITS], [rotation], CLAMP_BITS),
+        rounding("rotated_key", [ROTATION_BITS], [rotation], CLAMP_BITS),
+        chosen("score", difference * multiplier, score_bits + 1),
+        chosen("mixed", (EXP_ONE + 1) << INVERSE_SUM_BITS, CLAMP_BITS, narrows=True),
+        chosen("hidden", ACTIVATION**2, WIDE.bit_length() + 1),
+    ], score_bits  # fmt: skip

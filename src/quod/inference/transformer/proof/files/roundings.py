@@ -13,23 +13,23 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from quod.errors import InputError
-from quod.inference.transformer.program import INVERSE_SUM_BITS
 from quod.inference.transformer.proof.files.sizes import Sizes
 from quod.inference.transformer.proof.key import LayerConstants
-from quod.inference.transformer.proof.rounding import CLAMP_BITS, LIMB_BITS, Rounding, rounding
-from quod.inference.transformer.reference import MAX_DIFFERENCE
-from quod.inference.transformer.rounding import ACTIVATION, WIDE, Integers
-from quod.inference.transformer.tables import EXP_ENTRIES, EXP_ONE
+from quod.inference.transformer.proof.rounding import (
+    CLAMP_BITS,
+    LIMB_BITS,
+    ROUNDED,
+    Rounding,
+    public_roundings,
+    rounding,
+)
+from quod.inference.transformer.rounding import Integers
 
-WEIGHTED = ("query", "key", "value", "gate", "up", "residual")
+WEIGHTED = ROUNDED[:6]
 """The kinds of value whose sums have weights."""
 
 SHIFTED = (*WEIGHTED, "normed", "score", "mixed", "hidden")
 """The kinds of value whose shifts are in a file; those of other kinds are constants."""
-
-_UNIT = rounding("unit", [28], [1 << 53], 32)
-_ROTATION = ACTIVATION << 16
-_MAX_SCORE_BITS = 19
 
 Numbers = Mapping[str, Sequence[int]]
 """By kind of value, a number per group of rows."""
@@ -50,32 +50,14 @@ def roundings(
     lead to.
     """
 
-    def public(name: str, bound: int, result_bits: int, *, narrows: bool = False) -> Rounding:
-        bounds = [bound] * len(shifts[name])
-        return rounding(name, shifts[name], bounds, result_bits, narrows=narrows)
-
-    difference = 2 * sizes.head_width * ACTIVATION**2
-    if difference > MAX_DIFFERENCE:
-        raise InputError(f"proofs of heads of {sizes.head_width} channels do not exist")
-    score_bits = (difference * multiplier >> min(shifts["score"])).bit_length() + 1
-    score_bits = min(max(score_bits, EXP_ENTRIES.bit_length() + 1), _MAX_SCORE_BITS)
-    largest_gains = np.abs(gains).max(axis=1).tolist()
     result_bits = dict.fromkeys(WEIGHTED, CLAMP_BITS)
     result_bits["residual"] = residual_limit.bit_length() + 2
-    chosen = [
-        *(
-            _weighted(name, shifts[name], bits[name], result_bits[name], constants)
-            for name in WEIGHTED
-        ),
-        _UNIT,
-        rounding("normed", shifts["normed"], [gain << 25 for gain in largest_gains], CLAMP_BITS),
-        rounding("rotated_query", [15], [_ROTATION], CLAMP_BITS),
-        rounding("rotated_key", [15], [_ROTATION], CLAMP_BITS),
-        public("score", difference * multiplier, score_bits + 1),
-        public("mixed", (EXP_ONE + 1) << INVERSE_SUM_BITS, CLAMP_BITS, narrows=True),
-        public("hidden", ACTIVATION**2, WIDE.bit_length() + 1),
+    weighted = [
+        _weighted(name, shifts[name], bits[name], result_bits[name], constants) for name in WEIGHTED
     ]
-    return {each.name: each for each in chosen}, score_bits
+    largest_gains = np.abs(gains).max(axis=1).tolist()
+    public, score_bits = public_roundings(sizes.head_width, multiplier, largest_gains, shifts)
+    return {each.name: each for each in (*weighted, *public)}, score_bits
 
 
 def _weighted(
