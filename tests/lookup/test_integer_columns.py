@@ -14,11 +14,10 @@ from quod.device.discovery import open_device
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.errors import DeviceError, InputError, VerificationError
-from quod.field import EXTENSIONS, NAMED, FieldSpec, from_integers
+from quod.field import EXTENSIONS, NAMED, FieldSpec, Integers, from_integers
 from quod.lookup import (
     Affine,
     AffineForm,
-    Integers,
     Range,
     Statement,
     Table,

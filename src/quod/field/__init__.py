@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from quod.field.array import words_to_integers as words_to_integers
     from quod.field.element import Element as Element
     from quod.field.extension import extension_field as extension_field
+    from quod.field.integers import Integers as Integers
     from quod.field.moduli import MODULI as MODULI
     from quod.field.moduli import NAMED as NAMED
     from quod.field.moduli import Modulus as Modulus

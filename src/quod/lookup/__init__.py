@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from quod.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from quod.field.integers import Integers as Integers
     from quod.lookup.columns import Affine as Affine
     from quod.lookup.committed import prove_committed as prove_committed
     from quod.lookup.committed import verify_committed as verify_committed
