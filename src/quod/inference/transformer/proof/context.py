@@ -13,7 +13,6 @@ from typing import Protocol
 
 import numpy as np
 
-from quod.commitment.ligero.scheme import Ligero
 from quod.errors import VerificationError
 from quod.field.element_bytes import Plain
 from quod.frozen import frozen
@@ -26,9 +25,6 @@ from quod.inference.transformer.rounding import Integers
 from quod.lookup.verifier import Reduced as LookupReduced
 from quod.sumcheck.polynomial import SumOfProducts
 from quod.transcript.transcript import Transcript
-
-SCHEME = Ligero()
-"""The scheme of all commitments."""
 
 Point = Sequence[Plain]
 

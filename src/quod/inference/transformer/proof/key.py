@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from quod.commitment.ligero.scheme import Ligero
 from quod.errors import InputError
 from quod.frozen import frozen
 from quod.inference.transformer.plan import largest_sum
@@ -26,6 +27,8 @@ from quod.inference.transformer.proof.vectors import log2_ceil
 from quod.inference.transformer.rounding import Integers
 
 PROTOCOL = "quod transformer proof 1"
+SCHEME = Ligero()
+"""The scheme of all commitments."""
 MIN_ALIGNMENT, MAX_ALIGNMENT = -6, 21
 """The range of t, by which a norm's sum of squares is shifted: 2**(2 t)."""
 LOGIT_LIMBS = 3
@@ -180,12 +183,11 @@ def key_of(program: Program, model: bytes, roots: dict[str, bytes]) -> Key:
     limit = program.residual_limit
     norms = [n for s in steps for n in (s.attention_norm, s.feed_forward_norm)] + [program.norm]
 
-    def kind(name: str, *, narrows: bool = False) -> Rounding:
+    def kind(name: str) -> Rounding:
         products = [getattr(s, name) for s in steps]
         return rounding(
-            name, [shift_of(p) for p in products], [largest_sum(p) for p in products], CLAMP_BITS,
-            narrows=narrows,
-        )  # fmt: skip
+            name, [shift_of(p) for p in products], [largest_sum(p) for p in products], CLAMP_BITS
+        )
 
     embedded = int(max(
         np.abs(program.model.embedding.integers(rows)).max()

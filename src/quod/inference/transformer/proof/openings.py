@@ -11,7 +11,7 @@ from quod.commitment.scheme import Claim
 from quod.device.memory.buffer import Buffer
 from quod.device.protocol import AnyDevice
 from quod.field.element_bytes import encode
-from quod.inference.transformer.proof.context import SCHEME
+from quod.inference.transformer.proof.key import SCHEME
 from quod.inference.transformer.proof.layout import Layout, LinearClaim, Term
 from quod.inference.transformer.proof.vectors import (
     FIELD,

@@ -5,8 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from quod.hash.table import Hash
-from quod.inference.transformer.proof.context import SCHEME
-from quod.inference.transformer.proof.key import Key
+from quod.inference.transformer.proof.key import SCHEME, Key
 from quod.inference.transformer.proof.lookups import Columns
 from quod.inference.transformer.proof.statement import Statement
 from quod.inference.transformer.proof.vectors import FIELD

@@ -9,7 +9,7 @@ import numpy as np
 
 from quod.errors import InputError
 from quod.frozen import frozen
-from quod.inference.transformer.proof.key import PROTOCOL, Key, log_positions
+from quod.inference.transformer.proof.key import PROTOCOL, SCHEME, Key, log_positions
 from quod.inference.transformer.proof.vectors import log2_ceil
 from quod.inference.transformer.rounding import Integers
 from quod.transcript.labels import Label
@@ -87,7 +87,8 @@ class Statement:
         """Return a transcript that has absorbed the statement."""
         transcript = Transcript()
         transcript.begin(PROTOCOL)
-        transcript.absorb(Label.PARAMETERS, f"greedy {len(self.tokens)} {self.prompt}".encode())
+        parameters = f"greedy {len(self.tokens)} {self.prompt} {SCHEME.parameters()}"
+        transcript.absorb(Label.PARAMETERS, parameters.encode())
         numbers = np.array(self.tokens, "<u4").tobytes()
         transcript.absorb(Label.PUBLIC_INPUT, key.digest + numbers)
         return transcript

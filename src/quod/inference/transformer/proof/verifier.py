@@ -9,8 +9,8 @@ from quod.commitment.ligero.verifier import LigeroCommitment
 from quod.commitment.scheme import Claim
 from quod.errors import InputError
 from quod.field.element_bytes import decode
-from quod.inference.transformer.proof.context import SCHEME, Sum, require
-from quod.inference.transformer.proof.key import Key
+from quod.inference.transformer.proof.context import Sum, require
+from quod.inference.transformer.proof.key import SCHEME, Key
 from quod.inference.transformer.proof.layout import Layout, LinearClaim
 from quod.inference.transformer.proof.lookups import Columns, Run
 from quod.inference.transformer.proof.openings import combined

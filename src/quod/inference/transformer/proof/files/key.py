@@ -47,10 +47,9 @@ from quod.formats.output import write_atomically
 from quod.formats.source import Bytes, Path, check_length, read_parsed
 from quod.frozen import fields_of
 from quod.inference.transformer.program import quotient
-from quod.inference.transformer.proof.context import SCHEME
 from quod.inference.transformer.proof.files.roundings import SHIFTED, WEIGHTED, groups, roundings
 from quod.inference.transformer.proof.files.sizes import PRODUCTS, Sizes, read_sizes
-from quod.inference.transformer.proof.key import COMMITMENTS, PROTOCOL, Key, LayerConstants
+from quod.inference.transformer.proof.key import COMMITMENTS, PROTOCOL, SCHEME, Key, LayerConstants
 from quod.inference.transformer.proof.vectors import FIELD
 from quod.inference.transformer.rounding import Integers, residual_bits
 from quod.validation import file_path, instance
