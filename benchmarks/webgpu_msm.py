@@ -27,7 +27,7 @@ from quod.device.runtime.timeline import Timeline
 from quod.device.webgpu.device import WebGpuDevice
 from quod.errors import QuodError
 from quod.field.array import random_elements
-from quod.field.calibration import CANDIDATES, U64_CANDIDATES
+from quod.field.strategies.calibration import CANDIDATES, U64_CANDIDATES
 from quod.field.strategies.limb_choice import LimbChoice
 from quod.msm import MsmBases, msm
 from quod.msm.fixed_base import multiply_generator

@@ -24,6 +24,7 @@ from quod.device.cpu.device import CpuDevice
 from quod.device.cpu.level_device import LevelDevice
 from quod.device.cpu.levels import LEVELS, level_of
 from quod.device.cpu.processor import HostProcessor, host_processor
+from quod.device.cuda.planning import PlannedKernel
 from quod.frozen import replace
 from quod.groth16.gpu import first_proofs
 from tests.device.processors import ARM
@@ -44,12 +45,14 @@ def test_levels_by_features() -> None:
 
 
 def test_host_kernels_of_each_level() -> None:
-    for level, lanes in ((V3, 4), (IFMA, 8)):
+    for level, lanes, count, expected in (
+        (V3, 4, 11, {"pairing_final", "miller_loops", "curve_multiply", "curve_normalise"}),
+        (IFMA, 8, 9, {"pairing_final_by_lanes", "miller_loops_by_lanes", "subgroup_multiples"}),
+    ):
         kernels = first_proofs.host_kernels(LevelDevice(level), ["bn254"])
-        assert len(kernels) == 11
+        assert len(kernels) == count
         assert {kernel.lanes for kernel in kernels} == {1, lanes}
-    names = {kernel.definition.name for kernel in kernels}
-    assert {"pairing_final_by_lanes", "miller_loops_by_lanes", "curve_multiply"} <= names
+        assert expected <= {kernel.definition.name for kernel in kernels}
 
 
 def never(*_: Any, **__: Any) -> Any:
@@ -58,20 +61,13 @@ def never(*_: Any, **__: Any) -> Any:
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The kernel that checks points, for the level of this CPU."""
+    """The kernel that normalises points, for the level of this CPU."""
     level = level_of(host_processor())
     if level is None:
         pytest.skip("the CPU is of no level with prebuilt kernels")
-    host_kernels = first_proofs.host_kernels
 
-    def few(device: Any, curves: Any = ("bn254",)) -> Any:
-        (kernel,) = [
-            kernel
-            for kernel in host_kernels(device, curves)
-            if kernel.definition.name == "curve_normalise"
-            and kernel.static["group"].name == "bn254.g1"
-        ]
-        return [kernel]
+    def few(*_: Any) -> list[PlannedKernel]:
+        return [PlannedKernel(curve_normalise, 1, {"group": GROUPS["bn254.g1"]})]
 
     monkeypatch.setattr(first_proofs, "host_kernels", few)
     monkeypatch.setenv("QUOD_CACHE_DIR", str(tmp_path / "builder"))

@@ -49,7 +49,7 @@ class Device(Protocol[Kernel]):
     address_alignment: the alignment of kernel arguments in bytes; in host memory, the alignment of
         the element type if it is less.
     limbs_are_open: whether the limbs of field elements have not been chosen yet;
-        `quod.field.calibration` chooses them by measurement.
+        `quod.field.strategies.calibration` chooses them by measurement.
     kernel_type: the class of the kernels that `compile` returns.
     """
 

@@ -122,7 +122,7 @@ def _engine(device: AnyDevice, group: Group, points: Array, options: MsmOptions)
     if in_host_memory(device):
         return HostEngine(device, group, points, options)
     # Imported here, so that a process that only uses the CPU does not load the GPU's kernels.
-    from quod.field.calibration import calibrate
+    from quod.field.strategies.calibration import calibrate
     from quod.msm.gpu.run.engine import GpuEngine
 
     calibrate(device)

@@ -92,7 +92,7 @@ class NttPlan:
         else:
             check_root(self.modulus, self.root, self.log2_size)
         if not self.device.host_memory:
-            from quod.field.calibration import calibrate
+            from quod.field.strategies.calibration import calibrate
 
             calibrate(self.device)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from quod.curve.groups import GROUPS
-from quod.field.calibration import U64_CANDIDATES
+from quod.field.strategies.calibration import U64_CANDIDATES
 from quod.msm import MsmBases, MsmOptions, msm
 from tests.conftest import need_backend
 from tests.msm.inputs import bases, by_logarithms, logarithms, scalar_words

@@ -20,9 +20,9 @@ from quod.device.runtime.recording import Recording
 from quod.device.runtime.timeline import Timeline
 from quod.errors import InputError, QuodError
 from quod.field.array import Words, random_elements, words_to_integers
-from quod.field.calibration import calibrate
 from quod.field.cost import product_cost, square_cost
 from quod.field.moduli import MODULI, NAMED, Modulus
+from quod.field.strategies.calibration import calibrate
 from quod.field.strategies.limb_choice import LimbChoice
 from quod.field.strategy import prime_field
 from quod.kernel import U64, Builder, Pointer, kernel

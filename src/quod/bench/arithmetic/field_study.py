@@ -15,9 +15,9 @@ from quod.device.discovery import open_device
 from quod.device.webgpu.device import WebGpuDevice
 from quod.errors import InputError, KernelError, QuodError
 from quod.field.array import random_elements, words_to_integers
-from quod.field.calibration import Chain
 from quod.field.element import Element
 from quod.field.moduli import MODULI, Modulus
+from quod.field.strategies.calibration import Chain
 from quod.field.strategies.lazy_limbs.strategy import LazyLimbs
 from quod.field.strategies.limb_choice import LimbChoice
 from quod.kernel import U32, U64, Builder, Pointer, kernel

@@ -27,7 +27,7 @@ from quod.device.runtime.background import Background
 from quod.device.runtime.timeline import Timeline
 from quod.errors import DeviceError
 from quod.field.array import Words
-from quod.field.calibration import calibrate
+from quod.field.strategies.calibration import calibrate
 from quod.formats import Zkey
 from quod.groth16.context import ProofContext, Tasks
 from quod.groth16.gpu.bases import KeyMsms, MsmMemory

@@ -26,8 +26,8 @@ from quod.device.runtime.stream import SubmittedStream
 from quod.device.runtime.timeline import Timeline
 from quod.errors import InputError
 from quod.field.array import Words
-from quod.field.calibration import calibrate
 from quod.field.cost import product_cost
+from quod.field.strategies.calibration import calibrate
 from quod.formats import Zkey
 from quod.frozen import frozen
 from quod.groth16.context import ProofContext, Tasks
