@@ -61,7 +61,7 @@ from tests.inference.transformer.proof.second.sums import Sums
 class SecondVerifier:
     """The verifier of a statement; `verify` may be called for many proofs.
 
-    Values that depend on nothing but challenges are kept from one proof to the next.
+    Values that depend on nothing but an accepted proof's challenges are kept for the next proof.
     """
 
     def __init__(self, key: Key, statement: Statement) -> None:
@@ -97,7 +97,12 @@ class SecondVerifier:
 
     def verify(self, proof: bytes) -> None:
         """Raise VerificationError or InputError unless the proof holds."""
-        Run(self, proof).run()
+        before = dict(self._kept)
+        try:
+            Run(self, proof).run()
+        except Exception:
+            self._kept = before
+            raise
 
     def row_weights(self, packing: Packing, point: Sequence[Element]) -> dict[str, Vector]:
         """Return the weight of each row of each array in the value at a point."""
