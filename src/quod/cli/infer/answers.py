@@ -212,7 +212,7 @@ def verify(
         if tokenizer is not None:
             show(f"{name}, text: {_quoted(tokenizer, part)}")
     note(
-        "Note: the proof is about the numbers of tokens. "
+        "Note: the proof is about token IDs, not text. "
         + ("" if has_prompt else "The prompt is what the prover claims; compare it with yours. ")
         + f"Trust {key} only if you made it from the model, or trust its source.",
         quiet=quiet,

@@ -1,4 +1,4 @@
-"""A model of one layer, a text that it chose, and its proof, made once."""
+"""A model of two layers, a text that it chose, and its proof, made once."""
 
 from __future__ import annotations
 

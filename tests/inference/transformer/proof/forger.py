@@ -19,8 +19,8 @@ from quod.inference.transformer.program import LayerSteps, NormStep, Product, Pr
 from quod.inference.transformer.proof.context import Sum
 from quod.inference.transformer.proof.key import Key
 from quod.inference.transformer.proof.lookups import Columns, Leaf
-from quod.inference.transformer.proof.protocol import run
-from quod.inference.transformer.proof.prover import Prover, _Writer
+from quod.inference.transformer.proof.protocol import run_protocol
+from quod.inference.transformer.proof.prover import Prover, _ProverParty
 from quod.inference.transformer.proof.statement import Statement
 from quod.inference.transformer.proof.vectors import (
     FIELD,
@@ -311,14 +311,14 @@ def failing_lookups(
     return failures
 
 
-class _Liar(_Writer):
+class _Liar(_ProverParty):
     """A prover that makes false sums true by a change of a table that is not committed to."""
 
     def sum(
         self, polynomial: SumOfProducts, variables: int, tables: Callable[[], list[Vector]],
         claim: Vector | None = None,
     ) -> Sum:  # fmt: skip
-        """See `Side.sum`; the last table of a product is changed."""
+        """See `Party.sum`; the last table of a product is changed."""
         columns = tables()
         count = len(columns)
         if claim is not None and polynomial == SumOfProducts.product(count):
@@ -341,5 +341,5 @@ def forged_proof(prover: Prover, statement: Statement, forgery: Values) -> bytes
     columns = Columns(prover.key, statement)
     writer = _Liar(prover, columns, cast(Witness, forgery), statement.begin(prover.key))
     writer.arrays, writer.derived = dict(forgery.arrays), dict(forgery.sums)
-    run(writer, prover.key, statement, columns)
+    run_protocol(writer, prover.key, statement, columns)
     return writer.proof()

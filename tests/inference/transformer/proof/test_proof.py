@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from quod.errors import InputError, VerificationError
+from quod.device.discovery import open_device
+from quod.errors import DeviceError, InputError, VerificationError
 from quod.frozen import replace
 from quod.inference.transformer.proof.lookups import Columns
 from quod.inference.transformer.proof.prover import Prover
@@ -111,6 +112,21 @@ def test_statements_are_checked(answer: Answer) -> None:
         verify(key, answer.statement, "proof")  # type: ignore[arg-type]
 
 
+def test_too_little_memory_is_refused_before_work(answer: Answer) -> None:
+    key, statement = answer.prover.key, answer.statement
+    sizes = [1 << layout.log2_size for layout in key.weights.values()]
+    needed = 40 * sum(sizes) + 40 * max(sizes)
+    with (
+        open_device("cpu", memory_budget=needed - 1) as device,
+        pytest.raises(DeviceError, match=r"proofs of the model .*; the budget is"),
+    ):
+        Prover(device, answer.program, key.model)
+    with open_device("cpu", memory_budget=needed) as device:
+        prover = Prover(device, answer.program, key.model)
+        with pytest.raises(DeviceError, match=r"a proof of 8 tokens .*; the budget is"):
+            prover.prove(statement)
+
+
 def test_damaged_proofs_are_refused(answer: Answer) -> None:
     key, statement, proof = answer.prover.key, answer.statement, answer.proof
     numbers = np.random.default_rng(7)
@@ -152,7 +168,7 @@ def test_the_bounds_of_the_error_terms_hold(
     from quod.inference.transformer.proof import openings, verifier
 
     sums, claims = [], []
-    counted, combine = verifier._Reader.sum, openings.combined
+    counted, combine = verifier._VerifierParty.sum, openings.combine_claims
 
     def sum_of(*arguments: object) -> object:
         sums.append(arguments)
@@ -162,8 +178,8 @@ def test_the_bounds_of_the_error_terms_hold(
         claims.append(len(claims_made))
         return combine(transcript, claims_made)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(verifier._Reader, "sum", sum_of)
-    monkeypatch.setattr(verifier, "combined", combined)
+    monkeypatch.setattr(verifier._VerifierParty, "sum", sum_of)
+    monkeypatch.setattr(verifier, "combine_claims", combined)
     verify(answer.prover.key, answer.statement, answer.proof)
     assert 0 < len(sums) <= MAX_SUMCHECKS
     assert 0 < max(claims) <= MAX_CLAIMS

@@ -15,16 +15,16 @@ from quod.inference.transformer.proof.rounding import LIMB_BITS, rounding
     st.integers(2, 33), st.booleans(),
 )  # fmt: skip
 def test_both_sides_of_the_equation_stay_below_2_63(
-    groups: list[tuple[int, int]], result_bits: int, narrows: bool
+    groups: list[tuple[int, int]], result_bits: int, allow_narrow: bool
 ) -> None:
     shifts, sum_bits = zip(*groups, strict=True)
     bounds = [1 << bits for bits in sum_bits]
     try:
-        r = rounding("values", shifts, bounds, result_bits, narrows=narrows)
+        r = rounding("values", shifts, bounds, result_bits, allow_narrow=allow_narrow)
     except InputError:
         return
     bits_of_results = 16 if r.is_narrow else result_bits
-    assert narrows or not r.is_narrow
+    assert allow_narrow or not r.is_narrow
     for s, width, bound in zip(shifts, r.bits, bounds, strict=True):
         assert s <= width <= LIMB_BITS * r.limbs
         assert width > LIMB_BITS * (r.limbs - 1)
@@ -35,7 +35,7 @@ def test_both_sides_of_the_equation_stay_below_2_63(
 
 def test_sums_that_are_too_large_are_refused() -> None:
     with pytest.raises(InputError, match="rounding of values by up to 46 bits"):
-        rounding("values", [46], [3 << 61], 18, narrows=True)
-    assert rounding("values", [46], [1 << 61], 18, narrows=True).is_narrow
+        rounding("values", [46], [3 << 61], 18, allow_narrow=True)
+    assert rounding("values", [46], [1 << 61], 18, allow_narrow=True).is_narrow
     with pytest.raises(InputError, match="could reach 2\\^63"):
         rounding("values", [46], [1 << 61], 18)

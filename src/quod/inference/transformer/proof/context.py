@@ -1,6 +1,6 @@
 """The two sides of the protocol, and what both of them know.
 
-`Side` is the prover, which computes and writes each message, or the verifier, which reads it. Both
+`Party` is the prover, which computes and writes each message, or the verifier, which reads it. Both
 draw the same challenges, check the same equations and collect the same linear claims about the
 committed columns and weights. The tables of a sumcheck are functions, which only a prover calls.
 """
@@ -17,7 +17,7 @@ from quod.errors import VerificationError
 from quod.field.element_bytes import Plain
 from quod.frozen import frozen
 from quod.inference.transformer.proof.key import Key, column_blocks
-from quod.inference.transformer.proof.layout import LinearClaim, Term, value_of
+from quod.inference.transformer.proof.layout import LinearClaim, Term, evaluate_terms
 from quod.inference.transformer.proof.lookups import Columns, Run
 from quod.inference.transformer.proof.statement import Statement
 from quod.inference.transformer.proof.vectors import FIELD, Vector, subtract
@@ -43,7 +43,7 @@ class Sum:
     values: Vector
 
 
-class Side(Protocol):
+class Party(Protocol):
     """The prover's or the verifier's side; each method sends or reads a message."""
 
     transcript: Transcript
@@ -84,7 +84,7 @@ class Side(Protocol):
 class Context:
     """One run of the protocol: what both sides know, and the claims so far."""
 
-    def __init__(self, side: Side, key: Key, statement: Statement, columns: Columns) -> None:
+    def __init__(self, side: Party, key: Key, statement: Statement, columns: Columns) -> None:
         self.side, self.key, self.statement, self.columns = side, key, statement, columns
         self.claims: list[LinearClaim] = []
         self.weight_claims: dict[str, list[LinearClaim]] = {name: [] for name in key.weights}
@@ -118,7 +118,7 @@ class Context:
             kind, start = term.array.split(".")
             width = term.columns.shape[0] if term.columns is not None else 0
             blocks[term.array] = self.side.weights(kind)[:, int(start) : int(start) + width]
-        return value_of(terms, blocks)
+        return evaluate_terms(terms, blocks)
 
     def matrix_terms(self, name: str, rows: Vector, columns: Vector) -> list[Term]:
         """Return the terms of a kind of matrix, from weights of its rows and of its columns."""
@@ -131,4 +131,4 @@ class Context:
 def require(value: Vector, expected: Vector, what: str) -> None:
     """Raise VerificationError unless two elements are equal."""
     if not np.array_equal(value, expected):
-        raise VerificationError(f"{what} do not agree with the proof")
+        raise VerificationError(f"{what} differ from those of the proof")

@@ -7,7 +7,7 @@ import numpy as np
 from quod.frozen import frozen
 from quod.inference.transformer.proof.context import Context, Point, require
 from quod.inference.transformer.proof.layout import Term
-from quod.inference.transformer.proof.lookups import Rows, Run, counts_of
+from quod.inference.transformer.proof.lookups import Rows, Run, multiplicities_name
 from quod.inference.transformer.proof.vectors import (
     Vector,
     add,
@@ -39,7 +39,7 @@ def look_up(context: Context, run: Run) -> list[Equation]:
     """Run a lookup argument, claim its multiplicities, and return an equation for each element."""
     reduced = context.side.lookup(run)
     _check_table(run, reduced)
-    counts = counts_of(run.name)
+    counts = multiplicities_name(run.name)
     split = len(reduced.table_point) - context.columns.layout.arrays[counts].log_width
     context.claim(
         element(reduced.multiplicity),

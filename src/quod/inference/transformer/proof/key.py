@@ -61,7 +61,8 @@ class Key:
     gains, epsilons: of the norms: two of each layer, then the last one.
     roundings: of each kind of value.
     score_bits: half steps of differences of scores are below 2**score_bits.
-    columns: the inputs of each matrix by name; `embedding` is also the head if `is_tied`.
+    constants: the public constants of each layer.
+    is_tied: whether the matrix of the embedding is also the head.
     roots: the commitments to the weights, by the names in `COMMITMENTS`.
     """
 
@@ -175,8 +176,8 @@ def key_of(program: Program, model: bytes, roots: dict[str, bytes]) -> Key:
     shape = program.model.architecture
     if shape.family.centred or not shape.family.gated or not shape.family.rotary:
         raise InputError(
-            f"proofs of models of the family {shape.family.name!r} do not exist; there are proofs "
-            "of 'llama' and 'qwen2'",
+            f"models of the family {shape.family.name!r} cannot be proved; those of 'llama' and "
+            "'qwen2' can",
             path=program.model.path,
         )
     steps = program.layers
@@ -205,7 +206,7 @@ def key_of(program: Program, model: bytes, roots: dict[str, bytes]) -> Key:
     gains = np.stack([n.gains for n in norms]).astype(np.int64)
     shifts = {
         "normed": [n.shift for n in norms],
-        # Half steps, so that a negative difference has no index.
+        # Half steps are rounded down: a score above the largest would have a negative index.
         "score": [s.scores.shift - 1 for s in steps],
         "mixed": [s.mix_shift for s in steps],
         "hidden": [s.hidden_shift for s in steps],
@@ -221,9 +222,7 @@ def key_of(program: Program, model: bytes, roots: dict[str, bytes]) -> Key:
             path=program.model.path, section=f"tensor {program.head.matrix.name!r}",
         )  # fmt: skip
     if program.head.bias is not None:
-        raise InputError(
-            "proofs of models whose head has a bias do not exist", path=program.model.path
-        )
+        raise InputError("models whose head has a bias cannot be proved", path=program.model.path)
     rope_factors = program.model.rope_factors
     return Key(
         model, shape.layers, shape.width, shape.hidden, shape.heads, shape.kv_heads,

@@ -58,7 +58,7 @@ class LinearClaim:
 
 
 class Layout:
-    """The places of arrays in a table of 2**log2_size entries; unused entries are zero."""
+    """The offsets of arrays in a table of 2**log2_size entries; unused entries are zero."""
 
     def __init__(self, arrays: Iterable[Array]) -> None:
         self.arrays: dict[str, Array] = {}
@@ -111,7 +111,7 @@ class Layout:
         return value
 
 
-def value_of(terms: Iterable[Term], values: Mapping[str, Integers]) -> Vector:
+def evaluate_terms(terms: Iterable[Term], values: Mapping[str, Integers]) -> Vector:
     """Return the sum of weights times entries, of shape (2,); all entries have at most 48 bits."""
     result = element(0)
     for term in terms:

@@ -129,7 +129,7 @@ class Columns:
         """The layout of the commitment: all arrays, and the multiplicities of the tables."""
         counts = [
             Array(
-                counts_of(run.name),
+                multiplicities_name(run.name),
                 1 << max(0, run.log_table - self._log), min(run.log_table, self._log),
             )
             for run in self.runs.values()
@@ -197,7 +197,7 @@ class Columns:
         limbs = [f"{name}.limb{limb}" for limb in range(1, rounding.limbs)]
         results = tuple((array, -factor * powers) for array, factor in terms)
         lower = tuple((limb, -1 << LIMB_BITS * index) for index, limb in enumerate(limbs, 1))
-        if name == "score":  # whose sums are aligned, as those of later keys are constant
+        if name == "score":  # whose sums are scaled already, as those of later keys are constant
             lowest = Leaf(shape, (*results, *lower), (("score.sum", 1),))
         else:
             scales = self._of_rows(name, rounding.scales())
@@ -335,7 +335,7 @@ class Columns:
         return Run(_NORM, [leaves], table)
 
 
-def counts_of(run: str) -> str:
+def multiplicities_name(run: str) -> str:
     """Return the name of the array of a run's multiplicities."""
     return f"counts.{run}"
 

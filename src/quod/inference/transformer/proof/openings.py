@@ -37,7 +37,9 @@ from quod.transcript.messages import ProofWriter
 from quod.transcript.transcript import Transcript
 
 
-def combined(transcript: Transcript, claims: Sequence[LinearClaim]) -> tuple[list[Term], Vector]:
+def combine_claims(
+    transcript: Transcript, claims: Sequence[LinearClaim]
+) -> tuple[list[Term], Vector]:
     """Absorb the values of claims, and return the terms and the value of their combination."""
     transcript.absorb_elements(Label.CLAIM, FIELD, [plain(claim.value) for claim in claims])
     factors = powers(transcript.challenge(FIELD), len(claims))
@@ -50,8 +52,20 @@ def combined(transcript: Transcript, claims: Sequence[LinearClaim]) -> tuple[lis
     return terms, value
 
 
-class Committed:
-    """Committed arrays on a device, and openings of linear claims about them."""
+_COMMITTED_BYTES = 40
+"""Bytes of device memory for each entry of a committed table: the table, and its words."""
+_OPENED_BYTES = 40
+"""Bytes for each entry while a table is opened: a copy, the weights, and the folded tables."""
+
+
+def check_memory(device: AnyDevice, what: str, layouts: Sequence[Layout]) -> None:
+    """Raise DeviceError if commitments of these layouts do not fit a device's memory."""
+    sizes = [1 << layout.log2_size for layout in layouts]
+    device.check_budget(what, _COMMITTED_BYTES * sum(sizes) + _OPENED_BYTES * max(sizes))
+
+
+class CommittedTable:
+    """CommittedTable arrays on a device, and openings of linear claims about them."""
 
     def __init__(self, device: AnyDevice, layout: Layout, values: Mapping[str, Integers]) -> None:
         self._device, self._layout = device, layout
@@ -64,7 +78,7 @@ class Committed:
 
     def open(self, transcript: Transcript, claims: Sequence[LinearClaim]) -> list[bytes]:
         """Prove claims; return the messages of the sumcheck, and those of the opening."""
-        terms, value = combined(transcript, claims)
+        terms, value = combine_claims(transcript, claims)
         reduced, messages = self._sumcheck(transcript, terms, value)
         writer = ProofWriter(transcript)
         self._committer.open([Claim(reduced.point, reduced.values[0])], writer)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from quod.inference.transformer.proof.context import Context, Side
+from quod.inference.transformer.proof.context import Context, Party
 from quod.inference.transformer.proof.equations import Equation, look_up
 from quod.inference.transformer.proof.key import Key
 from quod.inference.transformer.proof.layout import Term
@@ -33,7 +33,7 @@ from quod.inference.transformer.proof.vectors import (
 )
 
 
-def run(side: Side, key: Key, statement: Statement, columns: Columns) -> None:
+def run_protocol(side: Party, key: Key, statement: Statement, columns: Columns) -> None:
     """Run the protocol; VerificationError unless it proves the statement."""
     context = Context(side, key, statement, columns)
     side.commit()
@@ -57,8 +57,8 @@ def _sums(context: Context, equation: Equation) -> tuple[list[Term], Vector]:
     positions = eq_table(point)
     choices = _choices(equation, statement)
     head_rows = subtract(np.zeros_like(sums["margin"]), sums["margin"])
-    places = statement.positions()
-    head_positions = scatter(choices[: len(places)], places, len(positions))
+    choice_positions = statement.positions()
+    head_positions = scatter(choices[: len(choice_positions)], choice_positions, len(positions))
     rows = MatrixRows(context, sums)
     score_value, largest = attention.scores(context, sums["score.sum"], positions)
     inverse_value, weight = attention.inverses(context, sums, point, positions)

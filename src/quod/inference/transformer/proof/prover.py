@@ -15,9 +15,9 @@ from quod.inference.transformer.program import Program
 from quod.inference.transformer.proof.context import Sum
 from quod.inference.transformer.proof.key import key_of, weight_integers
 from quod.inference.transformer.proof.layout import LinearClaim
-from quod.inference.transformer.proof.lookups import Columns, Run, counts_of
-from quod.inference.transformer.proof.openings import Committed
-from quod.inference.transformer.proof.protocol import run
+from quod.inference.transformer.proof.lookups import Columns, Run, multiplicities_name
+from quod.inference.transformer.proof.openings import CommittedTable, check_memory
+from quod.inference.transformer.proof.protocol import run_protocol
 from quod.inference.transformer.proof.soundness import check_soundness
 from quod.inference.transformer.proof.statement import Statement
 from quod.inference.transformer.proof.vectors import (
@@ -48,11 +48,13 @@ class Prover:
 
     program: the model's integer program, with its weights.
     model: the SHA-256 of the model's file.
+    Raises DeviceError before any work if the device has too little memory.
     """
 
     def __init__(self, device: DeviceChoice, program: Program, model: bytes) -> None:
         self.device, self.program = resolve_device(device), program
         key = key_of(program, model, {})
+        check_memory(self.device, "proofs of the model", [*key.weights.values()])
         self.committed, roots = {}, {}
         for name, layout in key.weights.items():
             blocks = {}
@@ -61,7 +63,7 @@ class Prover:
                 first = int(start)
                 integers = weight_integers(program, kind)
                 blocks[block] = integers[:, first : first + (1 << array.log_width)]
-            self.committed[name] = Committed(self.device, layout, blocks)
+            self.committed[name] = CommittedTable(self.device, layout, blocks)
             writer = ProofWriter(Transcript())
             self.committed[name].commit(writer)
             roots[name] = writer.getvalue()
@@ -75,10 +77,12 @@ class Prover:
         statement.check(self.key)
         check_soundness(self.key, statement, allow_bits)
         columns = Columns(self.key, statement)
+        layouts = [*self.key.weights.values(), columns.layout]
+        check_memory(self.device, f"a proof of {len(statement.tokens)} tokens", layouts)
         witness = Witness(self.key, self.program, statement)
-        writer = _Writer(self, columns, witness, statement.begin(self.key))
+        writer = _ProverParty(self, columns, witness, statement.begin(self.key))
         try:
-            run(writer, self.key, statement, columns)
+            run_protocol(writer, self.key, statement, columns)
             proof = writer.proof()
             verify(self.key, statement, proof, allow_bits=allow_bits)
         except VerificationError as error:
@@ -86,7 +90,7 @@ class Prover:
         return proof
 
 
-class _Writer:
+class _ProverParty:
     """The prover's side."""
 
     def __init__(
@@ -125,10 +129,10 @@ class _Writer:
             except InputError as error:
                 raise InputError(f"a value cannot be proved: lookup of {name}: {error}") from None
             self._lookups[name] = column, table, counts
-            array = self._columns.layout.arrays[counts_of(name)]
+            array = self._columns.layout.arrays[multiplicities_name(name)]
             integers = np.array(to_integers(FIELD.modulus, counts), np.int64)
             self.arrays[array.name] = integers.reshape(array.rows, 1 << array.log_width)
-        self._committed = Committed(self._device, self._columns.layout, self.arrays)
+        self._committed = CommittedTable(self._device, self._columns.layout, self.arrays)
         writer = ProofWriter(self.transcript)
         self._committed.commit(writer)
         self.parts.append(writer.getvalue())

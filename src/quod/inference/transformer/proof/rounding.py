@@ -69,20 +69,20 @@ class Rounding:
 
 def rounding(
     name: str, shifts: Sequence[int], bounds: Sequence[int], result_bits: int,
-    *, narrows: bool = False,
+    *, allow_narrow: bool = False,
 ) -> Rounding:  # fmt: skip
     """Choose the widths of a kind's remainders.
 
     bounds: the largest absolute value of a sum, for each shift.
     result_bits: results before clamping are in -2**(result_bits - 1) to 2**(result_bits - 1) - 1.
-    narrows: whether results of 16 bits may be asked for, if there is no other way.
+    allow_narrow: whether results of 16 bits may be asked for, if there is no other way.
     Raises InputError if sums this large cannot be proved modulo p.
     """
     limbs = max(1, -(-max(shifts) // LIMB_BITS))
     full = tuple([LIMB_BITS * limbs] * len(shifts))
     # Only the highest limb can have unused bits, and not all of them.
     least = tuple(max(s, LIMB_BITS * (limbs - 1) + 1) for s in shifts)
-    for bits_of_results in (result_bits, NARROW_BITS) if narrows else (result_bits,):
+    for bits_of_results in (result_bits, NARROW_BITS) if allow_narrow else (result_bits,):
         for widths in (full, least):
             # Both sides of the equation, and so their difference, stay below p, and in int64.
             if all(
@@ -100,7 +100,7 @@ def public_roundings(
     head_width: int, multiplier: int, largest_gains: Sequence[int],
     shifts: Mapping[str, Sequence[int]],
 ) -> tuple[list[Rounding], int]:  # fmt: skip
-    """Return the roundings whose sums have no weights, and the bits of half steps of scores.
+    """Return the roundings without weights of the model in their sums, and the bits of scores.
 
     multiplier: of differences of scores.
     largest_gains: the largest absolute gain of each norm.
@@ -108,15 +108,14 @@ def public_roundings(
     Raises InputError for shifts with which a program cannot be proved.
     """
 
-    def chosen(name: str, bound: int, result_bits: int, *, narrows: bool = False) -> Rounding:
+    def chosen(name: str, bound: int, result_bits: int, *, allow_narrow: bool = False) -> Rounding:
         bounds = [bound] * len(shifts[name])
-        return rounding(name, shifts[name], bounds, result_bits, narrows=narrows)
+        return rounding(name, shifts[name], bounds, result_bits, allow_narrow=allow_narrow)
 
     difference = 2 * head_width * ACTIVATION**2
     if difference > MAX_DIFFERENCE or min(shifts["score"]) < 0:
         raise InputError(
-            f"proofs of heads of {head_width} channels with these scales of queries and keys do "
-            "not exist"
+            f"heads of {head_width} channels with these shifts of scores cannot be proved"
         )
     score_bits = (difference * multiplier >> min(shifts["score"])).bit_length() + 1
     score_bits = min(max(score_bits, EXP_ENTRIES.bit_length() + 1), _MAX_SCORE_BITS)
@@ -130,6 +129,6 @@ def public_roundings(
         rounding("rotated_query", [ROTATION_BITS], [rotation], CLAMP_BITS),
         rounding("rotated_key", [ROTATION_BITS], [rotation], CLAMP_BITS),
         chosen("score", difference * multiplier, score_bits + 1),
-        chosen("mixed", (EXP_ONE + 1) << INVERSE_SUM_BITS, CLAMP_BITS, narrows=True),
+        chosen("mixed", (EXP_ONE + 1) << INVERSE_SUM_BITS, CLAMP_BITS, allow_narrow=True),
         chosen("hidden", ACTIVATION**2, WIDE.bit_length() + 1),
     ], score_bits  # fmt: skip

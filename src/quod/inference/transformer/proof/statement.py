@@ -1,4 +1,4 @@
-"""The statement of a proof: the tokens of a text, the last of which the model chose."""
+"""The statement of a proof: a text's tokens, of which the model chose those after the prompt."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Statement:
     def __post_init__(self) -> None:
         tokens: object = self.tokens
         if not isinstance(tokens, Sequence) or isinstance(tokens, (str, bytes)) or len(tokens) < 2:
-            raise InputError("the tokens of a statement must be a sequence of at least 2")
+            raise InputError("the tokens of a statement must be a sequence of at least 2 tokens")
         checked = tuple(whole_number("a token", token, 0, (1 << 31) - 1) for token in tokens)
         prompt = whole_number("the tokens of the prompt", self.prompt, 1, len(checked) - 1)
         self.__dict__.update(tokens=checked, prompt=prompt)
@@ -46,8 +46,8 @@ class Statement:
             raise InputError(f"token {largest} is not in the vocabulary of {key.vocabulary} tokens")
         if self.log_positions > MAX_LOG_POSITIONS:
             raise InputError(
-                f"{len(self.tokens) - 1} positions are more than {1 << MAX_LOG_POSITIONS}, which "
-                "one proof can have"
+                f"{len(self.tokens) - 1} positions exceed the limit of {1 << MAX_LOG_POSITIONS} of "
+                "one proof"
             )
         if len(self.tokens) - 1 > key.context:
             raise InputError(

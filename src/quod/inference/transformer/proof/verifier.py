@@ -13,8 +13,8 @@ from quod.inference.transformer.proof.context import Sum, require
 from quod.inference.transformer.proof.key import SCHEME, Key
 from quod.inference.transformer.proof.layout import Layout, LinearClaim
 from quod.inference.transformer.proof.lookups import Columns, Run
-from quod.inference.transformer.proof.openings import combined
-from quod.inference.transformer.proof.protocol import run
+from quod.inference.transformer.proof.openings import combine_claims
+from quod.inference.transformer.proof.protocol import run_protocol
 from quod.inference.transformer.proof.soundness import check_soundness
 from quod.inference.transformer.proof.statement import Statement
 from quod.inference.transformer.proof.vectors import FIELD, Vector, element, elements, plain
@@ -44,12 +44,12 @@ def verify(key: Key, statement: Statement, proof: bytes, *, allow_bits: int = MI
     statement.check(key)
     check_soundness(key, statement, allow_bits)
     columns = Columns(key, statement)
-    reader = _Reader(key, columns, proof, statement.begin(key))
-    run(reader, key, statement, columns)
+    reader = _VerifierParty(key, columns, proof, statement.begin(key))
+    run_protocol(reader, key, statement, columns)
     reader.end()
 
 
-class _Reader:
+class _VerifierParty:
     """The verifier's side."""
 
     def __init__(self, key: Key, columns: Columns, proof: object, transcript: Transcript) -> None:
@@ -91,7 +91,7 @@ class _Reader:
         if claim is None:
             part = self._part()
             if len(part) != _ELEMENT_BYTES:
-                self._fail("a sum is an element of 16 bytes")
+                self._fail(f"a sum has {len(part)} bytes, not {_ELEMENT_BYTES}")
             claim = element(decode(FIELD, part, offset=self._start)[0])
         statement = sumchecks.Statement(FIELD, polynomial, variables, plain(claim))
         reduced = sumchecks.verify(
@@ -111,7 +111,7 @@ class _Reader:
     def _open(
         self, layout: Layout, commitment: LigeroCommitment, claims: Sequence[LinearClaim]
     ) -> None:
-        terms, value = combined(self.transcript, claims)
+        terms, value = combine_claims(self.transcript, claims)
         result = self.sum(SumOfProducts.product(2), layout.log2_size, list, value)
         require(result.values[1], layout.weights_at(terms, result.point), "the weights of claims")
         reader = self._reader()
@@ -121,7 +121,7 @@ class _Reader:
     def end(self) -> None:
         """Raise InputError if bytes follow the last part."""
         if next(self._parts, None) is not None:
-            self._fail("there is more behind the last part of the proof")
+            self._fail("bytes follow the last part of the proof")
 
     def _reader(self) -> ProofReader:
         return ProofReader(self._part(), self.transcript)

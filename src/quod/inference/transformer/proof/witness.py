@@ -89,8 +89,8 @@ class Witness:
         remainder = scaled - (quotient << bits)
         if (remainder < 0).any() or (remainder >> bits).any():
             raise InputError(
-                f"a value of {name} saturates, in group {group}; texts in which it does cannot be "
-                "proved"
+                f"a value of {name} saturates in {_group(name, group)}; a text in which it does "
+                "cannot be proved"
             )
         for limb in range(1, rounding.limbs):
             self._add({f"{name}.limb{limb}": (remainder >> LIMB_BITS * limb) & (LIMB - 1)})
@@ -103,8 +103,8 @@ class Witness:
         limit = 1 << (NARROW_BITS if is_narrow else CLAMP_BITS) - 1
         if (quotient >= limit).any() or (quotient < -limit).any():
             raise InputError(
-                f"a value of {name} saturates too far, in group {group}; texts in which it does "
-                "cannot be proved"
+                f"a value of {name} saturates too far in {_group(name, group)}; a text in which it "
+                "does cannot be proved"
             )
         result = clamp(quotient, ACTIVATION)
         self._add({f"{name}.quotient": quotient, name: result})
@@ -255,6 +255,12 @@ class Witness:
 def _sums(product: Product, x: Integers) -> Integers:
     """Return the sums of a product, with a column per position."""
     return sums_of(product, x.T).T
+
+
+def _group(name: str, group: int) -> str:
+    """Name a group of rows, in errors."""
+    kinds = {"residual": "state", "normed": "norm"}
+    return f"{kinds.get(name, 'layer')} {group}"
 
 
 def _one_hot(indices: Integers, size: int) -> Integers:

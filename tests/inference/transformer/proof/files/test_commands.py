@@ -244,7 +244,7 @@ def test_a_model_without_proofs(tmp_path: Path, capsys: Captured) -> None:
     assert entry.run(["infer", "plan", str(path), "-q"]) == 0
     code, _, err = run(capsys, "commit", path, "-o", tmp_path / "key")
     assert code == 3
-    assert "proofs of models of the family 'gpt2' do not exist" in err
+    assert "models of the family 'gpt2' cannot be proved" in err
     assert not (tmp_path / "key").exists()
 
 

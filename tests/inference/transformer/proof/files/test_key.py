@@ -181,7 +181,7 @@ def with_numbers(data: bytes, section: int, at: int, form: str, *values: Any) ->
         ("kv_heads", 4, "2 query heads do not share 4 key heads"),
         ("kv_heads", 0, "kv_heads is 0"),
         ("head_width", 15, "heads of 15 channels are odd"),
-        ("head_width", 1 << 20, "proofs of heads of 1048576 channels"),
+        ("head_width", 1 << 20, "heads of 1048576 channels"),
         ("vocabulary", 1 << 31, "vocabulary is 2147483648"),
         ("vocabulary", (1 << 31) - 1, "the weights are too many to be proved"),
         ("context", (1 << 20) + 1, "context is 1048577"),

@@ -278,12 +278,12 @@ def largest_scores(context: Context) -> None:
     for name, log_width in (("largest.high", log_high), ("largest.low", log_low)):
         _one_hot(context, name, log_width, variables)
     row_point = context.challenge(variables)
-    (mixing,) = context.challenge(1)
+    (mu,) = context.challenge(1)
     head_weights = eq_table(row_point[: heads.log_count])[: heads.count]
     queries = eq_table(row_point[heads.log_count :])
-    # Table 0 is eq times the mask, 1 and 2 are the bits, 3 the largest scores, 4 the scores. A term
-    # of degree 4 has one more factor than the others, and the claim is their random combination.
-    claim = multiply(element(mixing), total(head_weights))
+    # The tables are eq times the causal mask, both one-hot halves, and largest - score + mu; mu
+    # combines both claims.
+    claim = multiply(element(mu), total(head_weights))
 
     def tables() -> list[Vector]:
         shape = heads.count, size, size
@@ -300,9 +300,7 @@ def largest_scores(context: Context) -> None:
         )  # fmt: skip
         largest = np.broadcast_to(side.arrays["largest"].reshape(heads.count, size, 1), shape)
         products = side.derived["products"].reshape(shape)
-        shifted = add(
-            from_lifted(largest - products), np.broadcast_to(element(mixing), (*shape, 2))
-        )
+        shifted = add(from_lifted(largest - products), np.broadcast_to(element(mu), (*shape, 2)))
         return [
             padded(weights.reshape(-1, 2), variables + log),
             *(padded(from_integers(bits.reshape(-1)), variables + log) for bits in (high, low)),
@@ -327,8 +325,8 @@ def largest_scores(context: Context) -> None:
         (result.values[2], "largest.low", key_at[log_high:]),
     ):
         context.claim(value, Term(name, one_hot_rows, eq_table(part)))
-    # The last table is largest - score + mixing in all rows of heads.
-    offset = multiply(total(rows_at), element(mixing))
+    # The last table is largest - score + mu in all rows of heads.
+    offset = multiply(total(rows_at), element(mu))
     _difference(context, subtract(result.values[3], offset), rows_at, queries_at, keys_at)
 
 

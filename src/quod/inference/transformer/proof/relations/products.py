@@ -168,14 +168,14 @@ def chosen_logits(
     """
     key, statement, side = context.key, context.statement, context.side
     log_width = log2_ceil(key.width)
-    chosen, places = np.array(statement.chosen), statement.positions()
+    chosen, choice_positions = np.array(statement.chosen), statement.positions()
     weighted = multiply(choices, factor)
     shape = (len(choices), 1 << log_width)
 
     def tables() -> list[Vector]:
         normed, rows = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
         channels = side.arrays["normed"][-key.width :]
-        normed[: len(chosen), : key.width] = channels[:, places].T
+        normed[: len(chosen), : key.width] = channels[:, choice_positions].T
         rows[: len(chosen), : key.width] = side.weights(key.head)[chosen]
         repeated = np.repeat(weighted[:, None], shape[1], axis=1)
         return [
@@ -193,7 +193,7 @@ def chosen_logits(
     real = choice_weights[: len(chosen)]
     last = np.zeros((key.norms * key.width, 2), np.uint64)
     last[-key.width :] = channels
-    at_positions = scatter(real, places, len(statement.inputs))
+    at_positions = scatter(real, choice_positions, len(statement.inputs))
     context.claim(result.values[1], Term("normed", last, at_positions))
     context.claim_weights(
         result.values[2],
