@@ -14,8 +14,8 @@ from quod.device.discovery import open_device
 from quod.device.memory.buffer import Buffer
 from quod.device.runtime.timeline import Timeline
 from quod.errors import QuodError
-from quod.field import calibration
 from quod.field.moduli import BLS12_381_FR
+from quod.field.strategies import calibration
 from quod.kernel import KernelDefinition, Machine
 from quod.kernel.interpreter.interpreter import interpret
 from quod.msm import bases

@@ -40,6 +40,14 @@ def check_outputs(
                 raise exists(str(path))
 
 
+def is_standard_output(path: Path) -> bool:
+    """Return whether a path, such as /dev/stdout, is the file behind standard output."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(1))
+    except OSError:
+        return False
+
+
 def _by_real_path(path: Path) -> dict[str, Path]:
     """Return the file by its real path; empty for devices and pipes, which may be named twice."""
     if path.exists() and not path.is_file() and not path.is_dir():

@@ -20,7 +20,9 @@ from quod.cli.infer.commands import (
     PromptFile,
     System,
     chat_messages,
+    check_text_apart,
     prompt_text,
+    read_files,
     show_generated,
     statement_of,
 )
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from quod.inference.transformer.proof import Key, Statement
     from quod.inference.transformer.tokenizer import Tokenizer
 
+DEFAULT_TOKENS = 256
 NOT_ZERO_KNOWLEDGE = (
     "the weights are bound, not hidden: proofs reveal information about them and about all values"
 )
@@ -53,7 +56,7 @@ def commit(
     The same model and plan give the same file on every device, so whoever has both can check a key
     by making it again.
     """
-    check_outputs([output], _given(model, plan))
+    check_outputs([output], read_files(model, plan))
     from quod.inference.transformer.proof import Prover, write_key
     from quod.inference.transformer.transformer import open_program
 
@@ -81,9 +84,12 @@ def prove(
     chat: Chat = False,
     system: System = None,
     max_tokens: Annotated[
-        int,
-        Option("--max-tokens", "-n", metavar="N", least=1, help="Maximum number of tokens."),
-    ] = 256,
+        int | None,
+        Option(
+            "--max-tokens", "-n", metavar="N", least=1,
+            help=f"Maximum number of tokens; by default {DEFAULT_TOKENS}.",
+        ),
+    ] = None,
     tokens: Annotated[
         Path | None,
         Option(
@@ -93,7 +99,7 @@ def prove(
     ] = None,
     key: Annotated[
         Path | None,
-        Option("--key", metavar="FILE", help="Refuse a model or a plan that this key is not of."),
+        Option("--key", metavar="FILE", help="Refuse a model or plan of another key than this."),
     ] = None,
     plan: PlanFile = None,
     context: Context = DEFAULT_CONTEXT,
@@ -105,15 +111,22 @@ def prove(
     Every token is the likeliest one. The token that ends the text is proved too, as the last one.
     The proof is NOT zero knowledge.
     """
-    check_outputs([output], _given(model, plan, prompt_file, tokens, key))
-    if tokens is not None and (prompt, prompt_file, system, chat) != (None, None, None, False):
-        raise WrongUsage("--from has the tokens of the prompt; omit the other options of a prompt")
+    check_outputs([output], read_files(model, plan, prompt_file, tokens, key))
+    generating = prompt, prompt_file, system, max_tokens, chat, context
+    if tokens is None:
+        check_text_apart(output)
+    elif generating != (None, None, None, None, False, DEFAULT_CONTEXT):
+        raise WrongUsage(
+            "--from has the tokens of prompt and answer; omit the options of a prompt, "
+            "--max-tokens and --context"
+        )
     text = "" if tokens is not None else prompt_text(prompt, prompt_file)
     messages = chat_messages(text, system, chat=chat)
     from quod.formats import write_atomically
     from quod.inference.transformer.proof import Prover, read_key
     from quod.inference.transformer.proof.files.answer import answer_writer
     from quod.inference.transformer.proof.files.tokens import read_tokens
+    from quod.inference.transformer.proof.key import check_provable
     from quod.inference.transformer.transformer import Transformer, open_program
 
     expected = None
@@ -129,9 +142,11 @@ def prove(
     else:
         with followed_timeline(quiet=quiet):
             transformer = Transformer.open(model, plan=plan, device=device, context=context)
+        check_provable(transformer.model)
         prompt_tokens = transformer.tokens_of(transformer.chat(messages) if messages else text)
-        chosen = show_generated(transformer, prompt_tokens, max_tokens, quiet=quiet)
-        statement = statement_of(transformer, prompt_tokens, chosen, max_tokens)
+        limit = DEFAULT_TOKENS if max_tokens is None else max_tokens
+        chosen = show_generated(transformer, prompt_tokens, limit, quiet=quiet)
+        statement = statement_of(transformer, prompt_tokens, chosen, limit)
         program, chosen_plan = transformer.program, transformer.plan
         # The memory of the model on its device is for the prover now.
         del transformer
@@ -141,7 +156,9 @@ def prove(
             prover = Prover(device, program, chosen_plan.digest)
         if expected is not None and expected.digest != prover.key.digest:
             raise MismatchError(
-                f"is not the key of {model} under this plan, which is {prover.key.digest.hex()}",
+                f"is the key {expected.digest.hex()[:16]}..., and the key of {model} under this "
+                f"plan is {prover.key.digest.hex()[:16]}...; pass the plan of the key, or commit "
+                "again",
                 path=key,
             )
         with timeline.stage("prove"), naming_file(model if tokens is None else tokens):
@@ -217,10 +234,6 @@ def verify(
         + f"Trust {key} only if you made it from the model, or trust its source.",
         quiet=quiet,
     )
-
-
-def _given(*paths: Path | None) -> list[Path]:
-    return [path for path in paths if path is not None]
 
 
 def _check_model(model: Path, path: Path, key: Key) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 from quod.cli.display.progress import followed_timeline
 from quod.cli.display.terminal import note, show_json, show_part, show_table
 from quod.cli.inspect import show_description
-from quod.cli.outputs import check_outputs
+from quod.cli.outputs import check_outputs, is_standard_output
 from quod.cli.parameters import Argument, AsJson, Device, Force, Option, Quiet, WrongUsage
 from quod.wording import counted
 
@@ -172,9 +172,12 @@ def run(
     tokens in the prompt, such as <|im_start|>, stand for these tokens.
     """
     if save is not None:
-        if temperature or not max_tokens:
-            raise WrongUsage("--save needs the likeliest tokens, one at least: omit --temperature")
-        check_outputs([save], [model, *([prompt_file] if prompt_file is not None else [])])
+        if temperature:
+            raise WrongUsage("--save takes the likeliest tokens alone; omit --temperature")
+        if not max_tokens:
+            raise WrongUsage("--save needs at least one token; pass a larger --max-tokens")
+        check_outputs([save], read_files(model, plan, prompt_file))
+        check_text_apart(save)
     text = prompt_text(prompt, prompt_file)
     messages = chat_messages(text, system, chat=chat)
     transformer = _opened(model, plan, context, device, quiet=quiet)
@@ -363,6 +366,18 @@ def _described(report: Report) -> dict[str, object]:
         "perplexity": f"{report.perplexity:.3f} (float: {report.float_perplexity:.3f})",
         "saturated values": f"{report.saturated:.2f} for a thousand tokens",
     }
+
+
+def read_files(model: Path, plan: Path | None, *others: Path | None) -> list[Path]:
+    """Return the files that a command reads; without a plan, the one beside the model."""
+    plan = _plan_path(model) if plan is None else plan
+    return [model, plan, *(path for path in others if path is not None)]
+
+
+def check_text_apart(output: Path) -> None:
+    """Raise WrongUsage for a file that is standard output, where generated text goes."""
+    if is_standard_output(output):
+        raise WrongUsage(f"{output} is where the generated text goes; name another file")
 
 
 def _plan_path(model: Path) -> Path:

@@ -112,6 +112,17 @@ def test_statements_are_checked(answer: Answer) -> None:
         verify(key, answer.statement, "proof")  # type: ignore[arg-type]
 
 
+def test_provers_check_their_arguments(answer: Answer) -> None:
+    with pytest.raises(InputError, match="the program must be of the type Program, not str"):
+        Prover("cpu", "program", bytes(32))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="the model's digest must be bytes"):
+        Prover("cpu", answer.program, "x")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="the model's digest must be 32 bytes"):
+        Prover("cpu", answer.program, b"x")
+    with pytest.raises(InputError, match="the statement must be of the type Statement"):
+        answer.prover.prove((1, 2, 3))  # type: ignore[arg-type]
+
+
 def test_too_little_memory_is_refused_before_work(answer: Answer) -> None:
     key, statement = answer.prover.key, answer.statement
     sizes = [1 << layout.log2_size for layout in key.weights.values()]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from quod.commitment.ligero.scheme import Ligero
 from quod.errors import InputError
 from quod.frozen import frozen
+from quod.inference.transformer.model import Model
 from quod.inference.transformer.plan import largest_sum
 from quod.inference.transformer.program import LayerSteps, Product, Program
 from quod.inference.transformer.proof.layout import Array, Layout
@@ -171,15 +172,23 @@ def column_blocks(columns: int) -> list[tuple[int, int]]:
     return blocks
 
 
+def check_provable(model: Model) -> None:
+    """Raise InputError for a model of a kind that cannot be proved, before any work."""
+    family = model.architecture.family
+    if family.centred or not family.gated or not family.rotary:
+        raise InputError(
+            f"models of the family {family.name!r} cannot be proved; those of 'llama' and 'qwen2' "
+            "can",
+            path=model.path,
+        )
+    if model.head.bias is not None:
+        raise InputError("models whose head has a bias cannot be proved", path=model.path)
+
+
 def key_of(program: Program, model: bytes, roots: dict[str, bytes]) -> Key:
     """Return the key of a program; InputError for models whose proofs Quod cannot make."""
+    check_provable(program.model)
     shape = program.model.architecture
-    if shape.family.centred or not shape.family.gated or not shape.family.rotary:
-        raise InputError(
-            f"models of the family {shape.family.name!r} cannot be proved; those of 'llama' and "
-            "'qwen2' can",
-            path=program.model.path,
-        )
     steps = program.layers
     limit = program.residual_limit
     norms = [n for s in steps for n in (s.attention_norm, s.feed_forward_norm)] + [program.norm]
@@ -221,8 +230,6 @@ def key_of(program: Program, model: bytes, roots: dict[str, bytes]) -> Key:
             f"must be below 2^{LIMB_BITS * LOGIT_LIMBS - 1}",
             path=program.model.path, section=f"tensor {program.head.matrix.name!r}",
         )  # fmt: skip
-    if program.head.bias is not None:
-        raise InputError("models whose head has a bias cannot be proved", path=program.model.path)
     rope_factors = program.model.rope_factors
     return Key(
         model, shape.layers, shape.width, shape.hidden, shape.heads, shape.kv_heads,

@@ -41,6 +41,7 @@ from quod.sumcheck.polynomial import SumOfProducts
 from quod.transcript.labels import Label
 from quod.transcript.messages import ProofWriter
 from quod.transcript.transcript import Transcript
+from quod.validation import exact_bytes, instance
 
 
 class Prover:
@@ -52,7 +53,9 @@ class Prover:
     """
 
     def __init__(self, device: DeviceChoice, program: Program, model: bytes) -> None:
-        self.device, self.program = resolve_device(device), program
+        hint = "open one with quod.inference.transformer.transformer.open_program"
+        self.program = instance("the program", program, Program, hint)
+        self.device, model = resolve_device(device), exact_bytes("the model's digest", model, 32)
         key = key_of(program, model, {})
         check_memory(self.device, "proofs of the model", [*key.weights.values()])
         self.committed, roots = {}, {}
@@ -74,6 +77,7 @@ class Prover:
 
         InputError for tokens that the model does not choose, and for values that cannot be proved.
         """
+        instance("the statement", statement, Statement, "pass Statement(tokens, prompt)")
         statement.check(self.key)
         check_soundness(self.key, statement, allow_bits)
         columns = Columns(self.key, statement)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -147,7 +149,7 @@ def test_another_key_is_refused(
     assert run(capsys, "plan", model, "-o", plan, "--calibrate", text, "-q")[0] == 0
     code, _, err = run(capsys, *words, "--plan", plan, "--key", key_path)
     assert code == 4
-    assert f"{key_path}: is not the key of {model} under this plan, which is " in err
+    assert f"and the key of {model} under this plan is " in err
     assert not output.exists()
 
 
@@ -225,18 +227,48 @@ def test_wrong_command_lines(model: Path, tmp_path: Path, capsys: Captured) -> N
     prove = ["prove", model, "-o", output]
     for words, code, message in (
         (prove, 2, "give the prompt by --prompt or by --prompt-file"),
-        ([*prove, "--prompt", "a", "--from", tokens], 2, "--from has the tokens of the prompt"),
+        ([*prove, "--prompt", "a", "--from", tokens], 2, "--from has the tokens of prompt"),
+        (["prove", model, "-o", output, "--from", tokens, "-n", 1], 2, "--from has the tokens"),
         ([*prove, "--prompt", "a", "-n", 0], 2, ""),
         ([*prove, "--prompt", "a", "--temperature", 1], 2, ""),
         ([*prove, "--from", tokens], 3, "t.json: is no object with a prompt and tokens alone"),
         (["run", model, "--prompt", "a", "--save", output, "-n", 0], 2, "--save needs"),
-        (["run", model, "--prompt", "a", "--save", output, "--temperature", 1], 2, "--save needs"),
+        (["run", model, "--prompt", "a", "--save", output, "--temperature", 1], 2, "--save takes"),
         (["verify", model, model], 3, "is not a qtvk file"),
     ):
         exit_code, out, err = run(capsys, *words)
         assert (exit_code, out) == (code, ""), words
         assert message in " ".join(err.split())
     assert not output.exists()
+
+
+def test_files_that_a_command_reads_are_not_written(
+    model: Path, tmp_path: Path, capsys: Captured
+) -> None:
+    plan = Path(f"{model}.plan.json")
+    before = plan.read_bytes()
+    for words in (
+        ("prove", model, "--prompt", PROMPT, "-n", 2, "-o", plan),
+        ("commit", model, "-o", plan),
+        ("run", model, "--prompt", PROMPT, "-n", 2, "--save", plan),
+    ):
+        code, out, err = run(capsys, *words)
+        assert (code, out) == (2, ""), words
+        assert "twice" in err
+    assert plan.read_bytes() == before
+
+
+def test_text_and_proof_do_not_mix(model: Path, tmp_path: Path) -> None:
+    for words in (
+        ("prove", "--prompt", PROMPT, "-o", "/dev/stdout"),
+        ("run", "--prompt", PROMPT, "-n", "2", "--save", "/dev/stdout"),
+    ):
+        command = [sys.executable, "-m", "quod", "infer", words[0], str(model), *words[1:]]
+        with (tmp_path / "out").open("wb") as output:
+            done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, check=False)
+        assert done.returncode == 2
+        assert b"/dev/stdout is where the generated text goes" in done.stderr
+        assert (tmp_path / "out").read_bytes() == b""
 
 
 def test_a_model_without_proofs(tmp_path: Path, capsys: Captured) -> None:
@@ -246,6 +278,9 @@ def test_a_model_without_proofs(tmp_path: Path, capsys: Captured) -> None:
     assert code == 3
     assert "models of the family 'gpt2' cannot be proved" in err
     assert not (tmp_path / "key").exists()
+    code, out, err = run(capsys, "prove", path, "--prompt", "the", "-o", tmp_path / "answer")
+    assert (code, out) == (3, "")  # before a token is generated
+    assert "models of the family 'gpt2' cannot be proved" in err
 
 
 def test_both_files_are_described(key_path: Path, answer_path: Path, capsys: Captured) -> None:

@@ -56,7 +56,11 @@ class Answer:
         """Raise MismatchError for another key, and InputError for tokens that its model lacks."""
         instance("key", key, Key, "`read_key` reads one")
         if self.key != key.digest:
-            raise MismatchError("the proof was made with another key", path=self.path)
+            raise MismatchError(
+                f"the proof was made with another key, {self.key.hex()[:16]}...; this key is "
+                f"{key.digest.hex()[:16]}...",
+                path=self.path,
+            )
         try:
             self.statement.check(key)
         except InputError as error:
