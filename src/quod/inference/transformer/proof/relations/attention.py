@@ -24,6 +24,7 @@ from quod.inference.transformer.proof.vectors import (
     fold_columns,
     fold_rows,
     from_integers,
+    lift,
     log2_ceil,
     multiply,
     outer,
@@ -300,7 +301,9 @@ def largest_scores(context: Context) -> None:
         )  # fmt: skip
         largest = np.broadcast_to(side.arrays["largest"].reshape(heads.count, size, 1), shape)
         products = side.derived["products"].reshape(shape)
-        shifted = add(from_lifted(largest - products), np.broadcast_to(element(mu), (*shape, 2)))
+        shifted = add(
+            lift(from_integers(largest - products)), np.broadcast_to(element(mu), (*shape, 2))
+        )
         return [
             padded(weights.reshape(-1, 2), variables + log),
             *(padded(from_integers(bits.reshape(-1)), variables + log) for bits in (high, low)),
@@ -328,12 +331,6 @@ def largest_scores(context: Context) -> None:
     # The last table is largest - score + mu in all rows of heads.
     offset = multiply(total(rows_at), element(mu))
     _difference(context, subtract(result.values[3], offset), rows_at, queries_at, keys_at)
-
-
-def from_lifted(values: Integers) -> Vector:
-    """Return integers as elements of the extension."""
-    residues = from_integers(values)
-    return np.stack([residues, np.zeros_like(residues)], axis=-1)
 
 
 def _one_hot(context: Context, name: str, log_width: int, variables: int) -> None:
