@@ -28,7 +28,7 @@ class FakePool:
             self.leave.set()
         self.fail_with = ""
         self._watchers: list[Callable[[StageRecord], None]] = []
-        self._stop = threading.Event()
+        self.stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._busy = threading.Lock()
         self.proofs = 0
@@ -60,18 +60,18 @@ class FakePool:
         self.calls.append(("resume", worker, None))
 
     def drain(self, timeout: float | None = None) -> bool:
-        self._stop.set()
+        self.stopping.set()
         self._thread.join(timeout)
         return not self._thread.is_alive()
 
     def close(self) -> None:
-        self._stop.set()
+        self.stopping.set()
         self.leave.set()
         if self._thread.ident is not None:
             self._thread.join()
 
     def _run(self) -> None:
-        while not self._stop.is_set():
+        while not self.stopping.is_set():
             for lease in self._queue.claim("fake", wait=0.05):
                 self._prove(lease)
 

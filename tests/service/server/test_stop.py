@@ -68,6 +68,8 @@ def test_jobs_in_progress_end_before(start: Start, caplog: pytest.LogCaptureFixt
     with ThreadPoolExecutor() as threads:
         calls, _ = waiting_calls(server, threads)
         server.end()
+        # Otherwise the worker might claim the second job before it is told to stop.
+        assert server.pool.stopping.wait(SECONDS)
         server.pool.leave.set()
         outcomes = [call.exception(SECONDS) for call in calls]
         assert sorted(type(each).__name__ for each in outcomes) == ["NoneType", "UnavailableError"]
