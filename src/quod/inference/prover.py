@@ -19,6 +19,7 @@ from quod.field.plain_element import PlainElement, coefficients_of
 from quod.frozen import frozen, replace
 from quod.inference.layout import HIGH, LIMB_BITS, LOW, OUTPUT, QUOTIENT, ProofLayout
 from quod.inference.network import Activations, run
+from quod.inference.parts import join_parts
 from quod.inference.perceptron import HALF, Numbers, Perceptron, check_images, clamped
 from quod.inference.protocol import PRODUCT, Point, ProtocolRun, weighted
 from quod.inference.statement import (
@@ -31,7 +32,7 @@ from quod.inference.statement import (
     begin,
     field_for,
 )
-from quod.inference.verifier import LENGTH_BYTES, claims_by_opening, verify
+from quod.inference.verifier import claims_by_opening, verify
 from quod.lookup import prover as lookups
 from quod.lookup.committed import prove_committed
 from quod.lookup.statement import Statement as Lookup
@@ -178,7 +179,7 @@ class _Writer:
 
     def proof(self) -> bytes:
         """Return the bytes of all parts, each preceded by its length."""
-        return b"".join(len(part).to_bytes(LENGTH_BYTES, "little") + part for part in self._parts)
+        return join_parts(self._parts)
 
     def commit(self) -> None:
         layout, device = self._layout, self._device

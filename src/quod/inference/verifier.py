@@ -9,6 +9,7 @@ from quod.commitment.ligero.shape import MAX_CLAIMS
 from quod.commitment.scheme import Claim, Commitment
 from quod.errors import InputError
 from quod.field.element_bytes import Plain
+from quod.inference.parts import split_parts
 from quod.inference.protocol import Point, ProtocolRun
 from quod.inference.statement import SCHEME, VerifyingKey, begin, check_public, moved
 from quod.lookup import verifier as lookups
@@ -19,9 +20,6 @@ from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
 from quod.transcript.transcript import Transcript
 from quod.validation import shown_kind
-
-LENGTH_BYTES = 4
-"""Bytes of the little-endian length before each part of a proof."""
 
 
 def verify(
@@ -58,7 +56,7 @@ class _Reader:
             raise InputError(f"a proof must be bytes, not {shown_kind(proof)}")
         self.transcript = transcript
         # Split the whole proof first, so that errors about lengths have their offset in the proof.
-        self._key, self._parts = key, iter([*_parts_of(proof)])
+        self._key, self._parts = key, iter([*split_parts(proof)])
         layout = key.layout(images)
         self._log_table = layout.log_block + layout.log_blocks
         self._commitment: Commitment | None = None
@@ -126,15 +124,3 @@ def claims_by_opening(claims: Sequence[Claim]) -> Iterator[Sequence[Claim]]:
     """Yield the claims of each opening."""
     for start in range(0, len(claims), MAX_CLAIMS):
         yield claims[start : start + MAX_CLAIMS]
-
-
-def _parts_of(proof: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield the offset and the bytes of each part."""
-    offset = 0
-    while offset < len(proof):
-        start = offset + LENGTH_BYTES
-        end = start + int.from_bytes(proof[offset:start], "little")
-        if start > len(proof) or end > len(proof):
-            raise InputError("the proof ends within the part that begins here", offset=offset)
-        yield start, proof[start:end]
-        offset = end

@@ -10,7 +10,9 @@ import numpy as np
 from quod.device.discovery import DeviceChoice, resolve_device
 from quod.errors import DeviceError, InputError, VerificationError
 from quod.field.array import to_integers
+from quod.field.element_bytes import encode
 from quod.frozen import replace
+from quod.inference.parts import join_parts
 from quod.inference.transformer.program import Program
 from quod.inference.transformer.proof.context import Sum
 from quod.inference.transformer.proof.key import key_of, weight_integers
@@ -29,7 +31,7 @@ from quod.inference.transformer.proof.vectors import (
     plain,
     words,
 )
-from quod.inference.transformer.proof.verifier import LENGTH_BYTES, verify
+from quod.inference.transformer.proof.verifier import verify
 from quod.inference.transformer.proof.witness import Witness
 from quod.inference.transformer.rounding import Integers
 from quod.lookup import prover as lookups
@@ -111,7 +113,7 @@ class _ProverParty:
 
     def proof(self) -> bytes:
         """Return all parts, each after its length."""
-        return b"".join(len(part).to_bytes(LENGTH_BYTES, "little") + part for part in self.parts)
+        return join_parts(self.parts)
 
     def commit(self) -> None:
         before = {
@@ -169,7 +171,7 @@ class _ProverParty:
         )  # fmt: skip
         value = element(proof.statement.claim)
         if claim is None:
-            self.parts.append(_encoded(value))
+            self.parts.append(encode(FIELD, [proof.statement.claim]))
         elif not np.array_equal(claim, value):
             raise DeviceError(f"{self._device.name} computed another sum than is claimed")
         self.parts.append(proof.data)
@@ -180,7 +182,3 @@ class _ProverParty:
 
     def open_weights(self, name: str, claims: Sequence[LinearClaim]) -> None:
         self.parts += self._prover.committed[name].open(self.transcript, claims)
-
-
-def _encoded(value: Vector) -> bytes:
-    return np.ascontiguousarray(value, "<u8").tobytes()

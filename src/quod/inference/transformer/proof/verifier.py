@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from quod.commitment.ligero.verifier import LigeroCommitment
 from quod.commitment.scheme import Claim
 from quod.errors import InputError
 from quod.field.element_bytes import decode
+from quod.inference.parts import split_parts
 from quod.inference.transformer.proof.context import Sum, require
 from quod.inference.transformer.proof.key import SCHEME, Key
 from quod.inference.transformer.proof.layout import Layout, LinearClaim
@@ -27,9 +28,6 @@ from quod.transcript.labels import Label
 from quod.transcript.messages import ProofReader
 from quod.transcript.transcript import Transcript
 from quod.validation import shown_kind
-
-LENGTH_BYTES = 4
-"""Bytes of the little-endian length before each part of a proof."""
 
 _ELEMENT_BYTES = 16
 
@@ -57,7 +55,7 @@ class _VerifierParty:
             raise InputError(f"a proof must be bytes, not {shown_kind(proof)}")
         self.transcript = transcript
         self._key, self._columns = key, columns
-        self._parts = iter([*_parts_of(proof)])
+        self._parts = iter([*split_parts(proof)])
         self._commitment: LigeroCommitment | None = None
         self._start = self._end = 0
 
@@ -137,15 +135,3 @@ class _VerifierParty:
 
     def _fail(self, message: str) -> NoReturn:
         raise InputError(message, offset=self._start)
-
-
-def _parts_of(proof: bytes) -> Iterator[tuple[int, bytes]]:
-    """Yield each part and its offset; InputError for lengths beyond the proof's end."""
-    offset = 0
-    while offset < len(proof):
-        start = offset + LENGTH_BYTES
-        length = int.from_bytes(proof[offset:start], "little")
-        if start + length > len(proof):
-            raise InputError(f"the part at byte {offset} ends beyond the proof", offset=offset)
-        yield start, proof[start : start + length]
-        offset = start + length

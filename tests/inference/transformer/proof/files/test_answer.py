@@ -132,7 +132,7 @@ def test_other_tokens_are_not_proved(key: Key, answer: Answer) -> None:
 
 def test_a_damaged_proof_is_refused_at_its_offset(key: Key, answer: Answer) -> None:
     for proof, message in (
-        (answer.proof[:2000], "ends beyond the proof"),
+        (answer.proof[:2000], "ends within the part that begins here"),
         (answer.proof[:36], "the proof ends before its last part"),
         (b"", "the proof ends before its last part"),
     ):
